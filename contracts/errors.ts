@@ -1,0 +1,141 @@
+import * as z from "zod";
+
+/** Closed list of error codes and their HTTP status. Codes are API; messages may change. */
+export const ERROR_STATUS = {
+  BAD_REQUEST: 400,
+  UNAUTHENTICATED: 401,
+  BUDGET_EXCEEDED: 402,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  CONFLICT: 409,
+  PAYLOAD_TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  UPGRADE_REQUIRED: 426,
+  RATE_LIMITED: 429,
+  INTERNAL: 500,
+  UPSTREAM_ERROR: 502,
+  UPSTREAM_MISCONFIGURED: 502,
+  UNAVAILABLE: 503,
+  UPSTREAM_TIMEOUT: 504,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+
+const TITLES: Record<ErrorCode, string> = {
+  BAD_REQUEST: "Bad request",
+  UNAUTHENTICATED: "Not authenticated",
+  BUDGET_EXCEEDED: "Budget exceeded",
+  FORBIDDEN: "Forbidden",
+  NOT_FOUND: "Not found",
+  CONFLICT: "Conflict",
+  PAYLOAD_TOO_LARGE: "Payload too large",
+  UNSUPPORTED_MEDIA_TYPE: "Unsupported media type",
+  UPGRADE_REQUIRED: "Upgrade required",
+  RATE_LIMITED: "Rate limited",
+  INTERNAL: "Internal error",
+  UPSTREAM_ERROR: "Upstream error",
+  UPSTREAM_MISCONFIGURED: "Upstream misconfigured",
+  UNAVAILABLE: "Unavailable",
+  UPSTREAM_TIMEOUT: "Upstream timeout",
+};
+
+export const Issue = z
+  .strictObject({
+    path: z.string().max(300).describe("Dotted path of the field, for example case.timeoutSec"),
+    message: z.string().max(1_000).describe("What to change"),
+  })
+  .describe("One problem with one field of the request");
+export type Issue = z.infer<typeof Issue>;
+
+export const Problem = z
+  .object({
+    type: z.string().max(200).describe("Stable address of this kind of problem"),
+    title: z.string().max(100).describe("The kind of problem in words"),
+    status: z.number().int().describe("HTTP status"),
+    detail: z.string().max(4_000).describe("What happened and what to change"),
+    code: z.enum(Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]).describe("Stable error code"),
+    instance: z.string().max(100).describe("Request id, to be quoted in a report"),
+    data: z.record(z.string(), z.unknown()).optional().describe("Facts a program can act on"),
+    issues: z.array(Issue).max(100).optional().describe("All problems of the request's fields"),
+  })
+  .describe("RFC 9457 problem document");
+export type Problem = z.infer<typeof Problem>;
+
+export interface ErrorExtras {
+  data?: Record<string, unknown>;
+  issues?: Issue[];
+  /** Seconds after which a repeat makes sense; becomes Retry-After. */
+  retryAfterSec?: number;
+  cause?: unknown;
+}
+
+/** The one error type of the project. `message` is written for the caller and never carries internals. */
+export class EverdictError extends Error {
+  readonly code: ErrorCode;
+  readonly data: Record<string, unknown> | undefined;
+  readonly issues: Issue[] | undefined;
+  readonly retryAfterSec: number | undefined;
+
+  constructor(code: ErrorCode, message: string, extras: ErrorExtras = {}) {
+    super(message, extras.cause === undefined ? undefined : { cause: extras.cause });
+    this.name = "EverdictError";
+    this.code = code;
+    this.data = extras.data;
+    this.issues = extras.issues;
+    this.retryAfterSec = extras.retryAfterSec;
+  }
+
+  get status(): number {
+    return ERROR_STATUS[this.code];
+  }
+
+  /** The problem document for this error. @param instance the request id */
+  toProblem(instance: string): Problem {
+    return {
+      type: `https://everdict.dev/problems/${this.code.toLowerCase().replaceAll("_", "-")}`,
+      title: TITLES[this.code],
+      status: this.status,
+      detail: this.message,
+      code: this.code,
+      instance,
+      ...(this.data ? { data: this.data } : {}),
+      ...(this.issues ? { issues: this.issues } : {}),
+    };
+  }
+}
+
+/** A 404 that names the thing; also used for another workspace's things, so that existence does not leak. */
+export function notFound(kind: string, id: string, workspace: string): EverdictError {
+  return new EverdictError("NOT_FOUND", `${kind} '${id}' is not registered in workspace '${workspace}'`, {
+    data: { [kind.replaceAll(" ", "_")]: id },
+  });
+}
+
+/** Turns zod's issues into ours; an unknown key is named in the path so that a typo is found at once. */
+export function issuesOf(error: z.ZodError, prefix = ""): Issue[] {
+  const out: Issue[] = [];
+  const visit = (issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void => {
+    const path = [...base, ...issue.path];
+    if (issue.code === "unrecognized_keys") {
+      for (const key of issue.keys) out.push({ path: join(prefix, [...path, key]), message: "unknown key; remove it" });
+      return;
+    }
+    if (issue.code === "invalid_union" && issue.errors.length > 0) {
+      // The alternative with the fewest complaints is the one the caller meant.
+      const best = [...issue.errors].sort((a, b) => a.length - b.length)[0];
+      if (best && best.length > 0) {
+        for (const inner of best) visit(inner, path);
+        return;
+      }
+    }
+    out.push({ path: join(prefix, path), message: issue.message.slice(0, 1_000) });
+  };
+  for (const issue of error.issues) visit(issue, []);
+  return out.slice(0, 100);
+}
+
+function join(prefix: string, path: readonly PropertyKey[]): string {
+  const dotted = path.map(String).join(".");
+  const whole = prefix && dotted ? `${prefix}.${dotted}` : prefix || dotted || "(body)";
+  return whole.slice(0, 300);
+}

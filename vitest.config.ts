@@ -1,0 +1,15 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: ["test/contracts/**/*.test.ts", "test/core/**/*.test.ts", "test/program/**/*.test.ts", "test/runner/**/*.test.ts", "test/worker/**/*.test.ts"],
+        },
+      },
+      { test: { name: "simulation", include: ["test/simulation/**/*.test.ts"] } },
+    ],
+  },
+});
