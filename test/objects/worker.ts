@@ -1,4 +1,5 @@
-import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
-export class Probe extends DurableObject { hi() { return "hi"; } }
-export class Dispatcher extends WorkerEntrypoint { async start() { return []; } }
+export { Quota } from "../../durable-objects/quota/object.ts";
+export { Scheduler } from "../../durable-objects/scheduler/object.ts";
+export { Dispatcher } from "./dispatcher.ts";
+
 export default { fetch: () => new Response("objects under test") };
