@@ -1,0 +1,113 @@
+import * as z from "zod";
+import { Os } from "./capabilities.ts";
+import type { Issue } from "./errors.ts";
+import { Grader, graderIssues } from "./graders.ts";
+import { Resources } from "./job.ts";
+import { ImageRef, LIMITS, RegistryId, SecretName, Tags, Version } from "./names.ts";
+
+const FilePath = z
+  .string()
+  .min(1)
+  .max(500)
+  .refine((path) => !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0"), "must be a relative path inside the work folder");
+
+const RepoEnv = z.strictObject({
+  kind: z.literal("repo"),
+  source: z.discriminatedUnion("kind", [
+    z.strictObject({
+      kind: z.literal("files"),
+      files: z.record(FilePath, z.string().max(LIMITS.casePayloadBytes)).refine((files) => Object.keys(files).length <= 2_000, "at most 2000 files"),
+    }),
+    z.strictObject({
+      kind: z.literal("git"),
+      url: z
+        .string()
+        .max(2_000)
+        .regex(/^(https?|ssh|git|file):\/\/[^\s]+$|^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+$/, "must be a git URL"),
+      ref: z.string().min(1).max(300).regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, "must be a branch, tag or commit").describe("Branch, tag or commit"),
+      authSecret: SecretName.optional().describe("Name of a secret of use 'job'; used for the clone only"),
+    }),
+  ]),
+});
+
+export const CaseEnv = z
+  .discriminatedUnion("kind", [
+    RepoEnv,
+    z.strictObject({ kind: z.literal("prompt"), context: z.string().max(LIMITS.casePayloadBytes).optional() }),
+    z.strictObject({ kind: z.literal("browser"), startUrl: z.string().max(2_000).optional() }),
+    z.strictObject({ kind: z.literal("os-use") }),
+  ])
+  .describe("What the agent finds");
+
+export const EvalCase = z
+  .strictObject({
+    id: z.string().min(1).max(200).regex(/^[A-Za-z0-9][A-Za-z0-9._/@:-]*$/, "must be letters, digits and ._/@:- ").describe("Id, unique in its dataset"),
+    env: CaseEnv.default({ kind: "prompt" }),
+    task: z.string().max(LIMITS.casePayloadBytes).describe("What the agent is asked to do"),
+    expected: z.string().max(LIMITS.casePayloadBytes).optional().describe("Value for graders that name none"),
+    image: ImageRef.optional(),
+    resources: Resources.optional(),
+    graders: z.array(Grader).max(LIMITS.gradersPerCase).default([{ kind: "exit-code", equals: 0, weight: 1 }]).describe("How it is measured; default exit-code"),
+    timeoutSec: z.number().int().min(1).max(86_400).default(1_800).describe("Seconds from the container's start; setup counts, pull and queue do not"),
+    tags: Tags.default([]),
+    network: z.enum(["bridge", "none"]).optional().describe("Network of the container; default bridge"),
+    placement: z
+      .strictObject({
+        target: z.string().min(1).max(200).optional(),
+        os: Os.optional(),
+        isolation: z.enum(["container", "sandbox"]).optional(),
+      })
+      .optional(),
+  })
+  .describe("One thing to measure");
+export type EvalCase = z.infer<typeof EvalCase>;
+
+const bytes = (text: string): number => new TextEncoder().encode(text).length;
+
+/** Bytes of files + task of a case; with setup and command they travel inside the job. */
+export function casePayloadBytes(evalCase: EvalCase): number {
+  let total = bytes(evalCase.task);
+  if (evalCase.env.kind === "repo" && evalCase.env.source.kind === "files") {
+    for (const [path, text] of Object.entries(evalCase.env.source.files)) total += bytes(path) + bytes(text);
+  }
+  if (evalCase.env.kind === "prompt") total += bytes(evalCase.env.context ?? "");
+  return total;
+}
+
+/** Rules that the shape alone cannot say. @param path dotted path of the case in the request */
+export function caseIssues(evalCase: EvalCase, path: string): Issue[] {
+  const issues = graderIssues(evalCase.graders, evalCase.expected).map((issue) => ({ ...issue, path: `${path}.${issue.path}` }));
+  const size = casePayloadBytes(evalCase);
+  if (size > LIMITS.casePayloadBytes) {
+    issues.push({ path: `${path}.env`, message: `files and task are ${size} bytes, at most ${LIMITS.casePayloadBytes}; use a git source` });
+  }
+  if (evalCase.env.kind === "repo" && evalCase.env.source.kind === "git" && /^[a-z]+:\/\/[^/]*@/i.test(evalCase.env.source.url) && !evalCase.env.source.url.startsWith("ssh://")) {
+    issues.push({ path: `${path}.env.source.url`, message: "must not carry a user name or password; use authSecret" });
+  }
+  return issues;
+}
+
+export const Dataset = z
+  .strictObject({
+    id: RegistryId,
+    version: Version,
+    description: z.string().max(1_000).optional().describe("For people"),
+    tags: Tags.default([]),
+    cases: z.array(EvalCase).min(1).max(LIMITS.datasetCases),
+  })
+  .describe("Cases that are measured together");
+export type Dataset = z.infer<typeof Dataset>;
+
+/** Issues over a whole dataset: those of its cases, and repeated ids. */
+export function datasetIssues(dataset: Dataset): Issue[] {
+  const seen = new Map<string, number>();
+  const issues: Issue[] = [];
+  for (const [index, evalCase] of dataset.cases.entries()) {
+    const first = seen.get(evalCase.id);
+    if (first !== undefined) issues.push({ path: `cases.${index}.id`, message: `repeats the id of cases.${first}; ids are unique in a dataset` });
+    seen.set(evalCase.id, index);
+    issues.push(...caseIssues(evalCase, `cases.${index}`));
+    if (issues.length >= 100) break;
+  }
+  return issues.slice(0, 100);
+}

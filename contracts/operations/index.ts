@@ -1,0 +1,20 @@
+import { ADMIN_OPERATIONS } from "./admin.ts";
+import type { Operation } from "./operation.ts";
+import { REGISTRY_OPERATIONS } from "./registry.ts";
+import { RUNNER_OPERATIONS } from "./runners.ts";
+import { QUEUE_OPERATIONS, RUN_OPERATIONS, SCORECARD_OPERATIONS } from "./runs.ts";
+
+/** Every API operation, by name. */
+export const OPERATIONS = {
+  ...REGISTRY_OPERATIONS,
+  ...RUN_OPERATIONS,
+  ...SCORECARD_OPERATIONS,
+  ...QUEUE_OPERATIONS,
+  ...RUNNER_OPERATIONS,
+  ...ADMIN_OPERATIONS,
+};
+export type Operations = typeof OPERATIONS;
+export type OperationName = keyof Operations;
+
+/** The table without its particular types, for code that walks it. */
+export const OPERATION_LIST: readonly Operation[] = Object.values(OPERATIONS) as unknown as readonly Operation[];
