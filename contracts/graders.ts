@@ -10,6 +10,8 @@ export const GRADER_LIMITS = {
   jsonPathChars: 500,
   jsonEqualsChars: 16_384,
   commandChars: 16_384,
+  /** A pattern may cost a second of CPU on 64 KiB of hostile text; a Worker has 30 for the whole request. */
+  regexPerCase: 10,
   weightMax: 1_000,
 } as const;
 
@@ -28,7 +30,9 @@ const weight = z
   .min(0)
   .max(GRADER_LIMITS.weightMax)
   .default(1)
-  .describe("Share in the weighted mean; 0 shows the score without counting it");
+  .describe(
+    "Share in the weighted mean of the scores; a case passes only when every grader scores 1, whatever its weight",
+  );
 
 /** A path inside the work dir: relative, no "..", no empty segment. */
 export const GradedPath = z
@@ -158,24 +162,16 @@ export type GraderKind = Grader["kind"];
 /** A grader as a user writes it: defaults may be absent. */
 export type GraderInput = z.input<typeof Grader>;
 
-/** The case's expected answer; graders that name no value of their own compare with it. */
-export const Expected = z
-  .string()
-  .max(GRADER_LIMITS.valueChars)
-  .describe("Expected answer; the value of graders that name none");
-
 /** What judging one run needs beside its Outcome: the GradingSpec that travels with an entry. Other keys are left alone. */
-export const Rubric = z.object({ graders: z.array(Grader).max(64), expected: Expected.nullable().optional() });
+export const Rubric = z.object({
+  graders: z.array(Grader).max(64),
+  expected: z.string().max(524_288).nullable().optional(),
+});
 export type Rubric = z.infer<typeof Rubric>;
 
-/**
- * The graders that judge a case. A case that names none is judged by its exit status, and by its expected text in
- * standard output where there is one, so that it can fail.
- */
-export function effectiveGraders(graders: readonly Grader[], expected: string | null | undefined): Grader[] {
-  if (graders.length > 0) return [...graders];
-  const exit: Grader = { kind: "exit-code", equals: 0, weight: 1 };
-  return expected ? [exit, { kind: "contains", in: "stdout", weight: 1 }] : [exit];
+/** The graders that judge a case: its own, or the exit status alone, so that a case without graders can fail too. */
+export function effectiveGraders(graders: readonly Grader[]): Grader[] {
+  return graders.length > 0 ? [...graders] : [{ kind: "exit-code", equals: 0, weight: 1 }];
 }
 
 /**
@@ -242,6 +238,12 @@ export function graderIssues(
     }
     issues.push(...sourceIssues(grader, at), ...valueIssues(grader, expected, at));
   });
+  if (graders.filter((grader) => grader.kind === "regex").length > GRADER_LIMITS.regexPerCase) {
+    issues.push({
+      path: prefix,
+      message: `at most ${GRADER_LIMITS.regexPerCase} regex graders; join patterns with '|'`,
+    });
+  }
   if (graders.length > 0 && graders.every((grader) => grader.weight === 0)) {
     issues.push({ path: prefix, message: "at least one grader needs a weight above 0" });
   }
