@@ -211,7 +211,14 @@ export interface Observation {
 }
 
 export type StartAnswer =
-  | ({ kind: "started"; externalId: string; node: string | null; runtimeVersion: string } & AttemptRef)
+  | ({
+      kind: "started";
+      externalId: string;
+      node: string | null;
+      runtimeVersion: string;
+      /** For the run's provenance, for example nomad:gpu@1.0.0. */
+      ranOn?: string;
+    } & AttemptRef)
   /** Ends the attempt. */
   | ({ kind: "failed"; failure: Failure } & AttemptRef)
   /** Nothing was started; back to the queue without a charge. */
@@ -281,6 +288,8 @@ export interface SchedulerRpc {
   reject(items: (AttemptRef & { failure: Failure })[]): Promise<void>;
   /** Answer of one observe pass, called by the Dispatcher. */
   observed(observation: Observation): Promise<void>;
+  /** The workspace's quota object has a free place again. */
+  nudge(workspace: string): Promise<void>;
   /** Re-arms the alarm and drains the outbox; called by the cron sweep. Answers whether anything is live. */
   sweep(): Promise<{ active: boolean }>;
   /** Prometheus gauges by name. */
@@ -373,7 +382,8 @@ export interface ScorecardPlan {
   workspace: string;
   targets: string[];
   concurrency: number;
-  runs: { runId: string; caseId: string; trial: number }[];
+  /** `replaces`: a retry; the run it names no longer counts. */
+  runs: { runId: string; caseId: string; trial: number; replaces?: string }[];
 }
 
 export interface ScorecardLive {

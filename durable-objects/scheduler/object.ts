@@ -1,3 +1,401 @@
 import { DurableObject } from "cloudflare:workers";
+import type {
+  CancelAnswer,
+  EnqueueAnswer,
+  EnqueueEntry,
+  Envelope,
+  Grant,
+  JudgedResult,
+  Observation,
+  QueueView,
+  RunnerAnswer,
+  RunnerRecord,
+  RunnerView,
+  RunView,
+  SchedulerRpc,
+  TenantLimits,
+} from "../../contracts/rpc.ts";
+import type { Failure } from "../../contracts/run.ts";
+import type {
+  Accepted,
+  AttemptRef,
+  Command,
+  HeartbeatAnswer,
+  HeartbeatRequest,
+  LeaseRequest,
+} from "../../contracts/runner-protocol.ts";
+import { Effects, messageOf, type PollAnswer } from "./effects.ts";
+import { jobKey } from "./endings.ts";
+import { Engine } from "./engine.ts";
+import type { SchedulerEnv } from "./environment.ts";
+import type { NewEntry, Withheld } from "./events.ts";
+import { jsonLogger, type Logger } from "./log.ts";
+import { Outbox } from "./outbox.ts";
+import type { Runner } from "./state.ts";
+import { createState, kindOf } from "./state.ts";
+import { Store } from "./store.ts";
+import { gaugesOf, queueView, runnerViews, runView } from "./views.ts";
 
-export class Scheduler extends DurableObject {}
+/** Largest number of ids, entries or results in one call. */
+const MAX_BATCH = 5_000;
+/** An object that has been idle this long is marked so in D1; runs that come one by one cost no writes there. */
+const IDLE_MARK_MS = 60_000;
+/** A Job's text: a program of 768 KiB and its frame, within a row of 2 MB. */
+const MAX_JOB_CHARS = 1_000_000;
+
+type Refused = { ok: false; code: "UNAUTHENTICATED" };
+const REFUSED: Refused = { ok: false, code: "UNAUTHENTICATED" };
+
+/** The object that alone decides what may start on one physical capacity. */
+export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerRpc {
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #outbox: Outbox;
+  readonly #effects: Effects;
+  readonly #polls = new Map<number, (answer: PollAnswer) => void>();
+  #engine: Engine;
+  #pollIds = 0;
+  /** What D1 was last told: whether this object has live state. */
+  #marked: boolean;
+  #idleSince: number | null = null;
+  #marking = false;
+
+  constructor(ctx: DurableObjectState, env: SchedulerEnv) {
+    super(ctx, env);
+    const now = () => Date.now();
+    this.#store = new Store(ctx.storage);
+    this.#log = jsonLogger("scheduler", (line) => console.log(line), now);
+    this.#outbox = new Outbox({
+      store: this.#store,
+      dispatcher: env.DISPATCHER,
+      scorecard: (id) => env.SCORECARD.getByName(id),
+      log: this.#log,
+      onRetry: () => this.#turn(() => undefined),
+      now,
+    });
+    this.#effects = new Effects(env, this.#store, this.#log, this.#polls);
+    const object = this.#store.readMeta("object");
+    const hash = this.#store.readMeta("objectHash");
+    this.#marked = this.#store.readMeta("marked") === "1";
+    const loaded = object !== null && hash !== null;
+    this.#engine = this.#engineFor(loaded ? this.#store.load(object, hash) : createState("", ""));
+    if (loaded && this.#outbox.pending) this.#outbox.drain();
+  }
+
+  #engineFor(state: ReturnType<typeof createState>): Engine {
+    const engine = new Engine({
+      state,
+      store: this.#store,
+      now: () => Date.now(),
+      arm: (at) => void this.ctx.storage.setAlarm(at),
+      perform: (turn) => {
+        this.#effects.perform(turn);
+        if (turn.effects.some((effect) => effect.kind === "settle")) this.#outbox.drain();
+        this.#mark(turn.now);
+      },
+      nonce: () => hex(crypto.getRandomValues(new Uint8Array(16))),
+      otherWakeAt: () => this.#otherWakeAt(),
+      abort: (error) => {
+        this.#log("turn.failed", { error: messageOf(error) });
+        this.ctx.abort("a turn could not be written");
+      },
+    });
+    this.#effects.attach(engine);
+    return engine;
+  }
+
+  /** Gives the object its name at first use. */
+  async #named(object: string): Promise<void> {
+    if (this.#engine.state.object !== "") return;
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(object));
+    if (this.#engine.state.object !== "") return;
+    const hash = hex(new Uint8Array(digest)).slice(0, 8);
+    this.#store.writeMeta("object", object);
+    this.#store.writeMeta("objectHash", hash);
+    Object.assign(this.#engine.state, { object, objectHash: hash, kind: kindOf(object) });
+  }
+
+  #turn<T>(operation: (now: number) => T): Promise<T> {
+    return this.#engine.submit(operation);
+  }
+
+  async enqueue(
+    object: string,
+    envelope: Envelope | null,
+    limits: TenantLimits,
+    entries: EnqueueEntry[],
+  ): Promise<EnqueueAnswer[]> {
+    await this.#named(object);
+    return this.#turn((now) => this.#enqueueNow(envelope, limits, entries.slice(0, MAX_BATCH), now));
+  }
+
+  #enqueueNow(envelope: Envelope | null, limits: TenantLimits, entries: EnqueueEntry[], now: number): EnqueueAnswer[] {
+    const { state, writes } = this.#engine;
+    const fresh = entries.filter((entry) => !state.entries.has(entry.runId));
+    const known = new Set(
+      fresh.map((entry) => jobKey(entry.workspace, entry.jobHash)).filter((key) => state.jobs.has(key)),
+    );
+    const texts = new Map<string, string>();
+    const slim = entries.map((entry) => slimEntry(entry, texts));
+    const tooLarge = slim.filter((entry) => entry.jobBytes > MAX_JOB_CHARS);
+    if (tooLarge.length > 0) {
+      const small = entries.filter((_, index) => (slim[index]?.jobBytes ?? 0) <= MAX_JOB_CHARS);
+      return [...this.#enqueueNow(envelope, limits, small, now), ...tooLarge.map(tooLargeAnswer)];
+    }
+    const effects = this.#engine.apply({ type: "enqueue", envelope, limits, entries: slim }, now);
+    for (const entry of fresh) {
+      if (!state.entries.has(entry.runId)) continue;
+      writes.gradings.push({ runId: entry.runId, json: JSON.stringify(entry.grading) });
+      const key = jobKey(entry.workspace, entry.jobHash);
+      const json = texts.get(key);
+      if (known.has(key) || json === undefined) continue;
+      known.add(key);
+      writes.jobs.push({ key, bytes: json.length, json });
+    }
+    return effects.find((effect) => effect.kind === "enqueued")?.answers ?? [];
+  }
+
+  cancel(runIds: string[], reason: string): Promise<CancelAnswer[]> {
+    const ids = runIds.slice(0, MAX_BATCH);
+    return this.#turn((now) => {
+      const effects = this.#engine.apply({ type: "cancel", runIds: ids, reason: reason.slice(0, 500) }, now);
+      return effects.find((effect) => effect.kind === "cancelled")?.answers ?? [];
+    });
+  }
+
+  async views(runIds: string[]): Promise<RunView[]> {
+    const now = Date.now();
+    const views: RunView[] = [];
+    for (const runId of runIds.slice(0, MAX_BATCH)) {
+      const view = runView(this.#engine.state, runId, now) ?? this.#endedView(runId);
+      if (view) views.push(view);
+    }
+    return views;
+  }
+
+  #endedView(runId: string): RunView | null {
+    const settlement = this.#store.settlement(runId);
+    if (!settlement) return null;
+    const { status, epoch, startedAt, finishedAt, attempts, runtimeVersion } = settlement;
+    return { runId, status, epoch, startedAt, finishedAt, waiting: null, attempts, runtimeVersion, settlement };
+  }
+
+  async queue(query: Parameters<SchedulerRpc["queue"]>[0]): Promise<QueueView> {
+    return queueView(this.#engine.state, query, this.#store.liveRows(), Date.now());
+  }
+
+  promote(runId: string): Promise<boolean> {
+    return this.#turn((now) => {
+      const effects = this.#engine.apply({ type: "promote", runId }, now);
+      return effects.find((effect) => effect.kind === "promoted")?.done ?? false;
+    });
+  }
+
+  async setEnvelope(object: string, envelope: Envelope): Promise<void> {
+    await this.#named(object);
+    await this.#turn((now) => this.#engine.apply({ type: "envelope", envelope }, now));
+  }
+
+  async setLimits(workspace: string, limits: TenantLimits): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "limits", workspace, limits }, now));
+  }
+
+  async nudge(workspace: string): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "nudge", workspace }, now));
+  }
+
+  async pairRunner(object: string, runner: RunnerRecord): Promise<void> {
+    await this.#named(object);
+    await this.#turn((now) => this.#engine.apply({ type: "pair", runner }, now));
+  }
+
+  revokeRunner(id: string): Promise<boolean> {
+    return this.#turn((now) => {
+      const effects = this.#engine.apply({ type: "revoke", runnerId: id }, now);
+      return effects.find((effect) => effect.kind === "revoked")?.done ?? false;
+    });
+  }
+
+  async runners(): Promise<RunnerView[]> {
+    return runnerViews(this.#engine.state, Date.now());
+  }
+
+  async lease(
+    tokenHash: string,
+    request: LeaseRequest,
+  ): Promise<RunnerAnswer<{ grants: Grant[]; commands: Command[] }>> {
+    const runner = this.#runner(tokenHash);
+    if (!runner) return REFUSED;
+    const answer = await this.#park(runner, request, request.waitMs);
+    return answer === null ? REFUSED : { ok: true, ...answer };
+  }
+
+  #runner(tokenHash: string): Runner | undefined {
+    return this.#engine.state.byToken.get(tokenHash);
+  }
+
+  #park(runner: Runner, request: LeaseRequest, waitMs: number): Promise<PollAnswer> {
+    const pollId = ++this.#pollIds;
+    return new Promise((resolve, reject) => {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      this.#polls.set(pollId, (answer) => {
+        clearTimeout(timer);
+        resolve(answer);
+      });
+      const giveUp = () =>
+        this.#turn((now) => this.#engine.apply({ type: "unpark", pollId }, now)).then(
+          () => this.#empty(pollId),
+          reject,
+        );
+      this.#turn((now) => this.#engine.apply({ type: "poll", pollId, runnerId: runner.id, request }, now)).then(() => {
+        if (this.#polls.has(pollId)) timer = setTimeout(giveUp, Math.max(0, waitMs));
+      }, reject);
+    });
+  }
+
+  #empty(pollId: number): void {
+    const resolve = this.#polls.get(pollId);
+    this.#polls.delete(pollId);
+    resolve?.({ grants: [], commands: [] });
+  }
+
+  async heartbeat(tokenHash: string, request: HeartbeatRequest): Promise<RunnerAnswer<HeartbeatAnswer>> {
+    const runner = this.#runner(tokenHash);
+    if (!runner) return REFUSED;
+    const answer = await this.#turn((now) => {
+      const effects = this.#engine.apply({ type: "heartbeat", runnerId: runner.id, request }, now);
+      return effects.find((effect) => effect.kind === "heartbeat")?.answer ?? { attempts: [] };
+    });
+    return { ok: true, ...answer };
+  }
+
+  async gradings(tokenHash: string, instanceId: string, refs: AttemptRef[]): ReturnType<SchedulerRpc["gradings"]> {
+    const runner = this.#runner(tokenHash);
+    if (!runner) return REFUSED;
+    const gradings = [];
+    for (const ref of refs.slice(0, MAX_BATCH)) {
+      const entry = this.#engine.state.entries.get(ref.runId);
+      const attempt = entry?.attempt;
+      if (!entry || attempt?.epoch !== ref.epoch) continue;
+      if (attempt.runnerId !== runner.id || attempt.instanceId !== instanceId) continue;
+      const judge = this.#effects.grading(entry);
+      if (judge) gradings.push({ runId: ref.runId, epoch: ref.epoch, ...judge, workspace: entry.demand.workspace });
+    }
+    return { ok: true, gradings };
+  }
+
+  async results(
+    tokenHash: string,
+    instanceId: string,
+    results: JudgedResult[],
+    lease: LeaseRequest | null,
+  ): Promise<RunnerAnswer<{ accepted: Accepted[]; grants: Grant[]; commands: Command[] }>> {
+    const runner = this.#runner(tokenHash);
+    if (!runner) return REFUSED;
+    const batch = results.slice(0, MAX_BATCH);
+    const taking = this.#turn((now) => {
+      const effects = this.#engine.apply({ type: "results", runnerId: runner.id, instanceId, results: batch }, now);
+      return effects.find((effect) => effect.kind === "results")?.accepted ?? [];
+    });
+    // Queued in the same turn: what the results free is granted with their answer.
+    const next = lease ? this.#park(runner, lease, batch.length > 0 ? 0 : lease.waitMs) : null;
+    const [accepted, answer] = await Promise.all([taking, next ?? { grants: [], commands: [] }]);
+    return answer === null ? REFUSED : { ok: true, accepted, ...answer };
+  }
+
+  async withhold(items: Withheld[]): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "withhold", items: items.slice(0, MAX_BATCH) }, now));
+  }
+
+  async reject(items: (AttemptRef & { failure: Failure })[]): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "reject", items: items.slice(0, MAX_BATCH) }, now));
+  }
+
+  async observed(observation: Observation): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "observed", observation }, now));
+  }
+
+  async sweep(): Promise<{ active: boolean }> {
+    await this.#turn((now) => this.#wake(now));
+    this.#outbox.drain();
+    return { active: this.#isActive() };
+  }
+
+  override async alarm(): Promise<void> {
+    await this.#turn((now) => this.#wake(now));
+    this.#outbox.drain();
+  }
+
+  /** An alarm is a hint: it may be late, doubled or early, so what it was armed for is settled and armed anew. */
+  #wake(now: number): void {
+    this.#engine.apply({ type: "tick" }, now);
+    this.#engine.state.armedWakeAt = null;
+  }
+
+  async gauges(): Promise<Record<string, number>> {
+    return {
+      ...gaugesOf(this.#engine.state, this.#store.liveRows()),
+      everdict_outbox_records: this.#store.outboxSize(),
+    };
+  }
+
+  #isActive(): boolean {
+    const { state } = this.#engine;
+    return state.entries.size > 0 || state.observing.sweepUntil > Date.now() || this.#outbox.pending;
+  }
+
+  #otherWakeAt(): number | null {
+    const times = [
+      this.#outbox.retryAt,
+      this.#marked && this.#idleSince !== null ? this.#idleSince + IDLE_MARK_MS : null,
+    ];
+    const known = times.filter((time) => time !== null);
+    return known.length === 0 ? null : Math.min(...known);
+  }
+
+  /** Tells D1 when the object becomes active, and when it has been idle for a minute. */
+  #mark(now: number): void {
+    const { object } = this.#engine.state;
+    if (object === "" || this.#marking) return;
+    const active = this.#engine.state.entries.size > 0 || this.#isActive();
+    if (active) this.#idleSince = null;
+    else this.#idleSince ??= now;
+    if (active === this.#marked) return;
+    if (!active && now - (this.#idleSince ?? now) < IDLE_MARK_MS) {
+      this.#engine.rearm(now);
+      return;
+    }
+    this.#marking = true;
+    this.env.DISPATCHER.markActive("scheduler", object, active)
+      .then(() => {
+        this.#marked = active;
+        this.#store.writeMeta("marked", active ? "1" : "0");
+      })
+      .catch((error: unknown) => this.#log("mark.failed", { error: messageOf(error) }))
+      .finally(() => {
+        this.#marking = false;
+      });
+  }
+}
+
+const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** The facts that the core needs; the Job's text is put into `texts` by its key. */
+function slimEntry(entry: EnqueueEntry, texts: Map<string, string>): NewEntry {
+  const { job, grading: _, ...rest } = entry;
+  const key = jobKey(entry.workspace, entry.jobHash);
+  let text = texts.get(key);
+  if (text === undefined) {
+    text = JSON.stringify(job);
+    texts.set(key, text);
+  }
+  const { needs, os, timeoutSec, graceSec } = job;
+  const secrets =
+    Object.keys(job.secretEnv).length > 0 || job.imagePullSecret !== null || job.git?.authSecret !== undefined;
+  return { ...rest, job: { needs, os, timeoutSec, graceSec }, secrets, jobBytes: text.length };
+}
+
+function tooLargeAnswer(entry: NewEntry): EnqueueAnswer {
+  const detail = `the job has ${entry.jobBytes} characters, the most is ${MAX_JOB_CHARS}; use a git source`;
+  return { runId: entry.runId, ok: false, code: "TOO_LARGE", detail, retryAfterSec: 0 };
+}

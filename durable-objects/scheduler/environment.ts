@@ -1,0 +1,13 @@
+import type { DispatcherRpc, QuotaRpc, ScorecardRpc } from "../../contracts/rpc.ts";
+
+/** A namespace of objects found by name; the part of a Durable Object binding that is used here. */
+export interface Objects<T> {
+  getByName(name: string): T;
+}
+
+/** Bindings of the Scheduler. */
+export interface SchedulerEnv {
+  DISPATCHER: DispatcherRpc;
+  SCORECARD: Objects<Pick<ScorecardRpc, "settled" | "started">>;
+  QUOTA: Objects<QuotaRpc>;
+}
