@@ -288,8 +288,8 @@ export interface SchedulerRpc {
   reject(items: (AttemptRef & { failure: Failure })[]): Promise<void>;
   /** Answer of one observe pass, called by the Dispatcher. */
   observed(observation: Observation): Promise<void>;
-  /** The workspace's quota object has a free place again. */
-  nudge(workspace: string): Promise<void>;
+  /** A quota object that denied a place here has a free one: ask again. */
+  nudge(): Promise<void>;
   /** Re-arms the alarm and drains the outbox; called by the cron sweep. Answers whether anything is live. */
   sweep(): Promise<{ active: boolean }>;
   /** Prometheus gauges by name. */

@@ -1,14 +1,13 @@
 import { beginAttempt, pump } from "./admission.ts";
-import { instanceKey } from "./capacity.ts";
 import { compensateLateness, nextWakeAt, passTime, watchFleet } from "./clock.ts";
-import { cancelRun, dropHold, requeue, uncharge } from "./endings.ts";
+import { dropHold, requeue, uncharge } from "./endings.ts";
 import type { Effect, Event } from "./events.ts";
 import { observed, startAnswers } from "./evidence.ts";
 import { cancel, enqueue, heldEntries, pairRunner, promote, revokeRunner, setEnvelope, setLimits } from "./intake.ts";
 import { heartbeat, pendingCommands, poll, reject, results, withhold } from "./leases.ts";
 import { DENIED_MS } from "./limits.ts";
 import { tenantOf } from "./queue.ts";
-import { isWaiting, type State } from "./state.ts";
+import type { State } from "./state.ts";
 
 /**
  * The Scheduler's decisions: takes one event, changes the state, and says what is to be done in the world.
@@ -65,7 +64,7 @@ function take(state: State, event: Event, now: number, out: Effect[]): void {
       takeQuota(state, event, now, out);
       return;
     case "nudge":
-      tenantOf(state, event.workspace).deniedUntil = 0;
+      for (const tenant of state.tenants.values()) tenant.deniedUntil = 0;
       return;
     case "envelope":
       setEnvelope(state, event.envelope, now, out);
@@ -141,12 +140,9 @@ function takeQuota(state: State, event: Extract<Event, { type: "quota" }>, now: 
 
 /**
  * When the alarm should be armed for, in epoch ms: never "now", which a platform may drop; null when nothing is due.
- * @param armed what it is armed for, kept when it is early enough
  */
 export function wakeAt(state: State, now: number): number | null {
   const next = nextWakeAt(state, now);
   if (next === null) return null;
   return Math.max(next, now + 10);
 }
-
-export { cancelRun, instanceKey, isWaiting };

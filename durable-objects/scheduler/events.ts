@@ -47,7 +47,7 @@ export type Event =
   | { type: "startAnswers"; answers: StartAnswer[] }
   | { type: "observed"; observation: Observation }
   | { type: "quota"; workspace: string; granted: AttemptRef[]; denied: AttemptRef[] }
-  | { type: "nudge"; workspace: string }
+  | { type: "nudge" }
   | { type: "envelope"; envelope: Envelope }
   | { type: "limits"; workspace: string; limits: TenantLimits }
   | { type: "pair"; runner: RunnerRecord }

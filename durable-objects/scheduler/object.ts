@@ -200,8 +200,8 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     await this.#turn((now) => this.#engine.apply({ type: "limits", workspace, limits }, now));
   }
 
-  async nudge(workspace: string): Promise<void> {
-    await this.#turn((now) => this.#engine.apply({ type: "nudge", workspace }, now));
+  async nudge(): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "nudge" }, now));
   }
 
   async pairRunner(object: string, runner: RunnerRecord): Promise<void> {
