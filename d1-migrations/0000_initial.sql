@@ -156,6 +156,7 @@ CREATE TABLE `scorecards` (
 	`harness_id` text NOT NULL,
 	`harness_version` text NOT NULL,
 	`targets` text NOT NULL,
+	`explicit_targets` integer NOT NULL,
 	`concurrency` integer NOT NULL,
 	`retries` integer NOT NULL,
 	`trials` integer NOT NULL,

@@ -116,6 +116,8 @@ export const scorecards = sqliteTable(
     harnessId: text().notNull(),
     harnessVersion: text().notNull(),
     targets: text({ mode: "json" }).notNull().$type<string[]>(),
+    /** The request named its targets; else each case goes where its placement says. */
+    explicitTargets: integer({ mode: "boolean" }).notNull(),
     concurrency: integer().notNull(),
     retries: integer().notNull(),
     trials: integer().notNull(),

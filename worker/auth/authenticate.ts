@@ -1,0 +1,148 @@
+import { and, eq } from "drizzle-orm";
+import { EverdictError } from "../../contracts/errors.ts";
+import { WorkspaceId } from "../../contracts/names.ts";
+import { ROLES, Role, Scope } from "../../contracts/roles.ts";
+import { iso, type Store } from "../context.ts";
+import type { Config } from "../environment.ts";
+import { apiKeys, members, workspaces } from "../store/schema.ts";
+import { sha256 } from "./digest.ts";
+import { verifyPersonToken } from "./oidc.ts";
+import type { Principal } from "./principal.ts";
+
+export const DEV_ISSUER = "dev";
+export const DEV_SUBJECT = "dev";
+export const DEV_WORKSPACE = "default";
+
+/** Names a person's own Scheduler object: two issuers may use the same subject for different people. */
+export const personHash = async (issuer: string, subject: string): Promise<string> => (await sha256(`${issuer}\n${subject}`)).slice(0, 32);
+
+interface Inputs {
+  request: Request;
+  store: Store;
+  config: Config;
+  now: number;
+  waitUntil(promise: Promise<unknown>): void;
+  /** The operation works without a workspace (who am I, which are mine). */
+  workspaceOptional: boolean;
+}
+
+/**
+ * Who calls. Nothing is open by default: without a credential only the development server answers, as subject `dev`.
+ * @throws EverdictError UNAUTHENTICATED, FORBIDDEN (not a member), BAD_REQUEST (no workspace named)
+ */
+export async function authenticate(inputs: Inputs): Promise<Principal> {
+  const header = inputs.request.headers.get("authorization");
+  if (header === null) {
+    if (inputs.config.dev) return devPrincipal(inputs);
+    throw new EverdictError("UNAUTHENTICATED", "send 'Authorization: Bearer <API key or token>'");
+  }
+  const token = /^Bearer ([\x21-\x7e]{1,16384})$/i.exec(header)?.[1];
+  if (token === undefined) throw new EverdictError("UNAUTHENTICATED", "the Authorization header must be 'Bearer <token>'");
+  if (token.startsWith("ak_")) return keyPrincipal(token, inputs);
+  if (token.startsWith("rnr_")) throw new EverdictError("UNAUTHENTICATED", "a runner token is good for the lease protocol only; use an API key");
+  if (token.startsWith("rly_")) throw new EverdictError("UNAUTHENTICATED", "a relay token is good for the relay only; use an API key");
+  return personPrincipal(token, inputs);
+}
+
+function namedWorkspace(request: Request): string | null {
+  const named = request.headers.get("x-everdict-workspace");
+  if (named === null) return null;
+  const parsed = WorkspaceId.safeParse(named);
+  if (!parsed.success) throw new EverdictError("BAD_REQUEST", `X-Everdict-Workspace ${parsed.error.issues[0]?.message ?? "is not a workspace id"}`);
+  return parsed.data;
+}
+
+let devReady = false;
+
+async function devPrincipal({ request, store, now }: Inputs): Promise<Principal> {
+  if (!devReady) {
+    await store.insert(workspaces).values({ id: DEV_WORKSPACE, name: "Default", createdAt: iso(now) }).onConflictDoNothing();
+    devReady = true;
+  }
+  const workspace = namedWorkspace(request) ?? DEV_WORKSPACE;
+  if (workspace !== DEV_WORKSPACE) {
+    const found = await store.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.id, workspace)).get();
+    if (!found) throw new EverdictError("NOT_FOUND", `workspace '${workspace}' does not exist; create it with POST /workspaces`, { data: { workspace } });
+  }
+  const person = await personHash(DEV_ISSUER, DEV_SUBJECT);
+  return { kind: "dev", subject: DEV_SUBJECT, person, issuer: DEV_ISSUER, workspace, role: "admin", scope: "admin", operator: true };
+}
+
+async function keyPrincipal(token: string, inputs: Inputs): Promise<Principal> {
+  const { store, config, now } = inputs;
+  const unknown = new EverdictError("UNAUTHENTICATED", "the API key is not known or was revoked");
+  if (!/^ak_[A-Za-z0-9_-]{43}$/.test(token)) throw unknown;
+  const row = await store
+    .select()
+    .from(apiKeys)
+    .where(eq(apiKeys.hash, await sha256(token)))
+    .get();
+  if (!row) throw unknown;
+  const named = namedWorkspace(inputs.request);
+  if (named !== null && named !== row.workspace) {
+    throw new EverdictError("FORBIDDEN", `this API key belongs to workspace '${row.workspace}'; X-Everdict-Workspace says '${named}'`);
+  }
+  let role = Role.parse(row.role);
+  const isDev = config.dev && row.issuer === DEV_ISSUER;
+  if (row.personal && !isDev) {
+    const member = await membership(store, row.workspace, row.subject);
+    if (!member) throw new EverdictError("UNAUTHENTICATED", `the person this API key acts as is no longer a member of '${row.workspace}'`);
+    role = ROLES[Math.min(ROLES.indexOf(role), ROLES.indexOf(member))] ?? "viewer";
+  }
+  if (row.lastUsedAt === null || now - Date.parse(row.lastUsedAt) > 60_000) {
+    inputs.waitUntil(store.update(apiKeys).set({ lastUsedAt: iso(now) }).where(eq(apiKeys.id, row.id)).run());
+  }
+  const scope = Scope.parse(row.scope);
+  return {
+    kind: "key",
+    subject: row.personal ? row.subject : `key:${row.id}`,
+    person: row.personal ? await personHash(row.issuer, row.subject) : null,
+    issuer: row.issuer,
+    workspace: row.workspace,
+    role,
+    scope,
+    operator: row.personal && scope === "admin" && (isDev || config.operators.has(row.subject)),
+  };
+}
+
+async function personPrincipal(token: string, inputs: Inputs): Promise<Principal> {
+  const { store, config, now, request } = inputs;
+  const subject = await verifyPersonToken(token, config, now);
+  const issuer = config.oidc?.issuer ?? "";
+  const operator = config.operators.has(subject);
+  const base = { kind: "person" as const, subject, person: await personHash(issuer, subject), issuer, scope: "admin" as const, operator };
+  const workspace = namedWorkspace(request);
+  if (workspace === null) {
+    if (inputs.workspaceOptional) return { ...base, workspace: "", role: operator ? "admin" : "viewer" };
+    throw new EverdictError("BAD_REQUEST", "name the workspace in the X-Everdict-Workspace header; GET /workspaces lists yours");
+  }
+  const role = await membership(store, workspace, subject);
+  if (!role) throw new EverdictError("FORBIDDEN", `you are not a member of workspace '${workspace}'`);
+  return { ...base, workspace, role };
+}
+
+async function membership(store: Store, workspace: string, subject: string): Promise<Role | null> {
+  const row = await store
+    .select({ role: members.role })
+    .from(members)
+    .where(and(eq(members.workspace, workspace), eq(members.subject, subject)))
+    .get();
+  return row ? Role.parse(row.role) : null;
+}
+
+/** The parts of a runner token `rnr_<object>.<secret>`, or null. */
+export function parseRunnerToken(request: Request): { object: string; token: string } | null {
+  const token = /^Bearer (rnr_([a-z0-9-]{1,80})\.[A-Za-z0-9_-]{43})$/i.exec(request.headers.get("authorization") ?? "");
+  const object = token?.[2] ? objectOfToken(token[2]) : null;
+  return token?.[1] && object ? { object, token: token[1] } : null;
+}
+
+/** `u-<hash>` and `w-<workspace>` are how Scheduler objects of runners are written in tokens. */
+export function tokenObject(object: string): string {
+  return object.startsWith("runners:user:") ? `u-${object.slice("runners:user:".length)}` : `w-${object.slice("runners:ws:".length)}`;
+}
+
+function objectOfToken(text: string): string | null {
+  if (/^u-[0-9a-f]{32}$/.test(text)) return `runners:user:${text.slice(2)}`;
+  return /^w-/.test(text) && (text === "w-_shared" || WorkspaceId.safeParse(text.slice(2)).success) ? `runners:ws:${text.slice(2)}` : null;
+}

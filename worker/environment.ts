@@ -1,0 +1,117 @@
+import * as z from "zod";
+import { EverdictError } from "../contracts/errors.ts";
+import type { DispatcherRpc, LogRpc, QuotaRpc, SchedulerRpc, ScorecardRpc } from "../contracts/rpc.ts";
+
+/** Bindings and variables of the Worker. Secrets SECRET_<NAME> and SECRET_USE_<NAME> come on top. */
+export interface Env {
+  DB: D1Database;
+  SCHEDULER: DurableObjectNamespace;
+  SCORECARD: DurableObjectNamespace;
+  QUOTA: DurableObjectNamespace;
+  RUN_LOG: DurableObjectNamespace;
+  DISPATCHER: Service & DispatcherRpc;
+  ASSETS?: Fetcher;
+  /** Runs `local` runtimes on the control-plane host; bound by the development server only. */
+  LOCAL?: Fetcher;
+  EVERDICT_ENV?: string;
+  EVERDICT_SIGNING_KEY?: string;
+  EVERDICT_VAULT_KEYS?: string;
+  EVERDICT_OIDC_ISSUER?: string;
+  EVERDICT_OIDC_AUDIENCE?: string;
+  EVERDICT_OIDC_JWKS?: string;
+  EVERDICT_OPERATORS?: string;
+  EVERDICT_METRICS_TOKEN?: string;
+  EVERDICT_PUBLIC_URL?: string;
+  EVERDICT_COMPUTE?: string;
+  EVERDICT_COMPUTE_RUNTIME?: string;
+  EVERDICT_SANDBOX_DRIVER?: string;
+  EVERDICT_FILE_EXECUTION_DRIVER?: string;
+}
+
+const base64Key = z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64");
+
+const VaultKeys = z.strictObject({
+  current: z.string().min(1).max(40).describe("Id of the key that new values are sealed with"),
+  keys: z.record(z.string().min(1).max(40), base64Key),
+});
+export type VaultKeys = z.infer<typeof VaultKeys>;
+
+export interface Config {
+  dev: boolean;
+  /** 32 bytes, base64; log tokens, cursors and receipts are signed by keys derived from it. */
+  signingKey: string;
+  /** null: the vault is read-only-empty. */
+  vault: VaultKeys | null;
+  oidc: { issuer: string; audience: string; jwks: string } | null;
+  operators: ReadonlySet<string>;
+  publicUrl: string | null;
+  compute: { kind: "docker" | "nomad"; runtime: string | null } | null;
+}
+
+const cache = new WeakMap<Env, Config>();
+
+/** Parses the variables once an isolate. @throws EverdictError UNAVAILABLE naming the variable that is wrong */
+export function configOf(env: Env): Config {
+  const known = cache.get(env);
+  if (known) return known;
+  const config = parse(env);
+  cache.set(env, config);
+  return config;
+}
+
+function parse(env: Env): Config {
+  const wrong = (message: string) => new EverdictError("UNAVAILABLE", `the deployment is misconfigured: ${message}`, { retryAfterSec: 60 });
+  const dev = env.EVERDICT_ENV === "dev";
+  if (!base64Key.safeParse(env.EVERDICT_SIGNING_KEY ?? "").success) throw wrong("EVERDICT_SIGNING_KEY must be 32 bytes in base64");
+  let vault: VaultKeys | null = null;
+  if (env.EVERDICT_VAULT_KEYS) {
+    let raw: unknown;
+    try {
+      raw = JSON.parse(env.EVERDICT_VAULT_KEYS);
+    } catch {
+      throw wrong("EVERDICT_VAULT_KEYS must be JSON");
+    }
+    const parsed = VaultKeys.safeParse(raw);
+    if (!parsed.success || !(parsed.data.current in parsed.data.keys)) {
+      throw wrong('EVERDICT_VAULT_KEYS must look like {"current":"k1","keys":{"k1":"<32 bytes base64>"}}');
+    }
+    vault = parsed.data;
+  }
+  const issuer = env.EVERDICT_OIDC_ISSUER;
+  if (issuer && (!env.EVERDICT_OIDC_AUDIENCE || !env.EVERDICT_OIDC_JWKS)) {
+    throw wrong("EVERDICT_OIDC_ISSUER needs EVERDICT_OIDC_AUDIENCE and EVERDICT_OIDC_JWKS (a URL, or the key set itself)");
+  }
+  const drivers = new Map(
+    Object.entries({
+      EVERDICT_COMPUTE: env.EVERDICT_COMPUTE,
+      EVERDICT_SANDBOX_DRIVER: env.EVERDICT_SANDBOX_DRIVER,
+      EVERDICT_FILE_EXECUTION_DRIVER: env.EVERDICT_FILE_EXECUTION_DRIVER,
+    }).filter((entry): entry is [string, string] => Boolean(entry[1])),
+  );
+  for (const [name, kind] of drivers) if (kind !== "docker" && kind !== "nomad") throw wrong(`${name} must be docker or nomad`);
+  const kinds = [...drivers];
+  const odd = kinds.find(([, kind]) => kind !== kinds[0]?.[1]);
+  if (odd && kinds[0]) throw wrong(`${kinds[0][0]}=${kinds[0][1]} and ${odd[0]}=${odd[1]} name different kinds of compute; make them equal`);
+  const compute = env.EVERDICT_COMPUTE === "docker" || env.EVERDICT_COMPUTE === "nomad" ? env.EVERDICT_COMPUTE : null;
+  if (compute === "nomad" && !/^_shared\/[a-z0-9][a-z0-9._-]*$/.test(env.EVERDICT_COMPUTE_RUNTIME ?? "")) {
+    throw wrong("EVERDICT_COMPUTE=nomad needs EVERDICT_COMPUTE_RUNTIME=_shared/<runtime id>");
+  }
+  return {
+    dev,
+    signingKey: env.EVERDICT_SIGNING_KEY ?? "",
+    vault,
+    oidc: issuer ? { issuer, audience: env.EVERDICT_OIDC_AUDIENCE ?? "", jwks: env.EVERDICT_OIDC_JWKS ?? "" } : null,
+    operators: new Set((env.EVERDICT_OPERATORS ?? "").split(",").map((s) => s.trim()).filter(Boolean)),
+    publicUrl: env.EVERDICT_PUBLIC_URL ?? null,
+    compute: compute ? { kind: compute, runtime: env.EVERDICT_COMPUTE_RUNTIME ?? null } : null,
+  };
+}
+
+// SAFETY of the four casts: the classes bound under these names implement exactly these interfaces (worker/index.ts).
+export const schedulerOf = (env: Env, object: string): SchedulerRpc =>
+  env.SCHEDULER.get(env.SCHEDULER.idFromName(object)) as unknown as SchedulerRpc;
+export const scorecardOf = (env: Env, id: string): ScorecardRpc =>
+  env.SCORECARD.get(env.SCORECARD.idFromName(id)) as unknown as ScorecardRpc;
+export const quotaOf = (env: Env, workspace: string): QuotaRpc =>
+  env.QUOTA.get(env.QUOTA.idFromName(workspace)) as unknown as QuotaRpc;
+export const logOf = (env: Env, runId: string): LogRpc => env.RUN_LOG.get(env.RUN_LOG.idFromName(runId)) as unknown as LogRpc;

@@ -1,0 +1,85 @@
+import { OpenAPIHono } from "@hono/zod-openapi";
+import * as z from "zod";
+import { Problem } from "../../contracts/errors.ts";
+import { OPERATION_LIST } from "../../contracts/operations/index.ts";
+import type { Operation } from "../../contracts/operations/operation.ts";
+import { ACTIONS } from "../../contracts/roles.ts";
+
+let document: Record<string, unknown> | null = null;
+
+const MEDIA = { json: "application/json", text: "text/plain", sse: "text/event-stream" } as const;
+
+function responses(operation: Operation) {
+  const type = MEDIA[operation.outputType ?? "json"];
+  const success =
+    operation.status === 204
+      ? { description: "Done" }
+      : { description: operation.summary, content: { [type]: { schema: operation.output ?? z.string() } } };
+  const problem = (description: string) => ({ description, content: { "application/problem+json": { schema: Problem } } });
+  return {
+    [operation.status]: success,
+    ...(operation.name === "runner_lease" ? { 204: { description: "Nothing to do" }, 426: problem("The runner must be upgraded") } : {}),
+    ...(operation.creates && operation.status === 201 ? { 200: { description: "It exists with the same content" } } : {}),
+    400: problem("The request is wrong; issues name each field"),
+    401: problem("No credential, or not a valid one"),
+    403: problem("Not allowed"),
+    404: problem("Not found in this workspace"),
+    409: problem("Conflict"),
+    413: problem("The body is too large"),
+    415: problem("Wrong content type"),
+    429: problem("Too many; see Retry-After"),
+    503: problem("A store did not answer; see Retry-After"),
+  };
+}
+
+const security = (operation: Operation): Record<string, string[]>[] => [{ [operation.audience === "user" ? "apiKey" : operation.audience === "runner" ? "runnerToken" : "logToken"]: [] }];
+
+const least = (operation: Operation): string => {
+  if (operation.audience !== "user") return "";
+  const { role, scope } = ACTIONS[operation.action];
+  return `Needs ${operation.action === "operate" ? "operator rights" : `role \`${role}\` and scope \`${scope}\``} or higher.`;
+};
+
+/** The OpenAPI 3.1 document, made from the operation table. */
+export function openApiDocument(origin: string): Record<string, unknown> {
+  document ??= build();
+  return { ...document, servers: [{ url: origin }] };
+}
+
+function build(): Record<string, unknown> {
+  const app = new OpenAPIHono();
+  const registry = app.openAPIRegistry;
+  registry.register("Problem", Problem);
+  const bearer = (description: string) => ({ type: "http" as const, scheme: "bearer", description });
+  registry.registerComponent("securitySchemes", "apiKey", bearer("API key (ak_…) or a person's token from the configured issuer"));
+  registry.registerComponent("securitySchemes", "runnerToken", bearer("Runner token (rnr_…)"));
+  registry.registerComponent("securitySchemes", "logToken", bearer("Log token of one attempt, given with its grant"));
+  for (const operation of OPERATION_LIST) {
+    const body =
+      operation.body === undefined
+        ? {}
+        : operation.bodyType === "bytes"
+          ? { body: { required: true, content: { "application/octet-stream": { schema: { type: "string" as const, format: "binary" } } } } }
+          : { body: { required: true, content: { "application/json": { schema: operation.body } } } };
+    registry.registerPath({
+      method: operation.method.toLowerCase() as "get" | "post" | "put" | "delete",
+      path: operation.path,
+      operationId: operation.name,
+      tags: [operation.group],
+      summary: operation.summary,
+      description: [operation.description, least(operation), operation.noTool ? `No MCP tool: ${operation.noTool}.` : `MCP tool: \`${operation.name}\`.`].filter(Boolean).join("\n\n"),
+      security: security(operation),
+      request: { params: operation.params, query: operation.query, ...body },
+      responses: responses(operation),
+    });
+  }
+  // SAFETY: the document is plain JSON.
+  return app.getOpenAPI31Document({
+    openapi: "3.1.0",
+    info: {
+      title: "Everdict Edge",
+      version: "0.1.0",
+      description: "Decides where a workspace's AI-agent evals run, when each may start, and what became of it.",
+    },
+  }) as unknown as Record<string, unknown>;
+}

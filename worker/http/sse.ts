@@ -1,0 +1,64 @@
+export interface SseEvent {
+  id?: string;
+  event: string;
+  data: unknown;
+}
+
+/** A comment line so often keeps proxies from closing an idle stream. */
+const KEEP_ALIVE_MS = 15_000;
+/** After so long a stream ends; clients resume by Last-Event-ID. A stream without end would pin objects awake. */
+const MAX_STREAM_MS = 10 * 60_000;
+
+const encoder = new TextEncoder();
+
+/** Server-sent events from a generator; it is ended when the client goes away. */
+export function sseResponse(request: Request, events: AsyncGenerator<SseEvent>): Response {
+  let timer: ReturnType<typeof setInterval> | undefined;
+  let gone = false;
+  const stop = () => {
+    gone = true;
+    clearInterval(timer);
+  };
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(encoder.encode("retry: 2000\n\n"));
+      timer = setInterval(() => {
+        try {
+          controller.enqueue(encoder.encode(": keep-alive\n\n"));
+        } catch {
+          stop();
+        }
+      }, KEEP_ALIVE_MS);
+      const until = Date.now() + MAX_STREAM_MS;
+      const pump = async () => {
+        try {
+          for await (const event of events) {
+            if (gone || Date.now() > until) break;
+            controller.enqueue(encoder.encode(frame(event)));
+          }
+        } catch (error) {
+          if (!gone) controller.enqueue(encoder.encode(frame({ event: "error", data: { message: error instanceof Error ? error.name : "error" } })));
+        } finally {
+          stop();
+          await events.return(undefined).catch(() => undefined);
+          try {
+            controller.close();
+          } catch {
+            // The client has closed it first.
+          }
+        }
+      };
+      void pump();
+    },
+    cancel() {
+      stop();
+    },
+  });
+  request.signal.addEventListener("abort", stop, { once: true });
+  return new Response(body, { headers: { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store", "x-accel-buffering": "no" } });
+}
+
+/** One event; JSON holds no line breaks, so nothing in it can forge another event. */
+function frame({ id, event, data }: SseEvent): string {
+  return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
