@@ -9,14 +9,19 @@ const FilePath = z
   .string()
   .min(1)
   .max(500)
-  .refine((path) => !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0"), "must be a relative path inside the work folder");
+  .refine(
+    (path) => !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0"),
+    "must be a relative path inside the work folder",
+  );
 
 const RepoEnv = z.strictObject({
   kind: z.literal("repo"),
   source: z.discriminatedUnion("kind", [
     z.strictObject({
       kind: z.literal("files"),
-      files: z.record(FilePath, z.string().max(LIMITS.casePayloadBytes)).refine((files) => Object.keys(files).length <= 2_000, "at most 2000 files"),
+      files: z
+        .record(FilePath, z.string().max(LIMITS.casePayloadBytes))
+        .refine((files) => Object.keys(files).length <= 2_000, "at most 2000 files"),
     }),
     z.strictObject({
       kind: z.literal("git"),
@@ -24,7 +29,12 @@ const RepoEnv = z.strictObject({
         .string()
         .max(2_000)
         .regex(/^(https?|ssh|git|file):\/\/[^\s]+$|^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+$/, "must be a git URL"),
-      ref: z.string().min(1).max(300).regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, "must be a branch, tag or commit").describe("Branch, tag or commit"),
+      ref: z
+        .string()
+        .min(1)
+        .max(300)
+        .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, "must be a branch, tag or commit")
+        .describe("Branch, tag or commit"),
       authSecret: SecretName.optional().describe("Name of a secret of use 'job'; used for the clone only"),
     }),
   ]),
@@ -41,14 +51,29 @@ export const CaseEnv = z
 
 export const EvalCase = z
   .strictObject({
-    id: z.string().min(1).max(200).regex(/^[A-Za-z0-9][A-Za-z0-9._/@:-]*$/, "must be letters, digits and ._/@:- ").describe("Id, unique in its dataset"),
+    id: z
+      .string()
+      .min(1)
+      .max(200)
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._/@:-]*$/, "must be letters, digits and ._/@:- ")
+      .describe("Id, unique in its dataset"),
     env: CaseEnv.default({ kind: "prompt" }),
     task: z.string().max(LIMITS.casePayloadBytes).describe("What the agent is asked to do"),
     expected: z.string().max(LIMITS.casePayloadBytes).optional().describe("Value for graders that name none"),
     image: ImageRef.optional(),
     resources: Resources.optional(),
-    graders: z.array(Grader).max(LIMITS.gradersPerCase).default([{ kind: "exit-code", equals: 0, weight: 1 }]).describe("How it is measured; default exit-code"),
-    timeoutSec: z.number().int().min(1).max(86_400).default(1_800).describe("Seconds from the container's start; setup counts, pull and queue do not"),
+    graders: z
+      .array(Grader)
+      .max(LIMITS.gradersPerCase)
+      .default([{ kind: "exit-code", equals: 0, weight: 1 }])
+      .describe("How it is measured; default exit-code"),
+    timeoutSec: z
+      .number()
+      .int()
+      .min(1)
+      .max(86_400)
+      .default(1_800)
+      .describe("Seconds from the container's start; setup counts, pull and queue do not"),
     tags: Tags.default([]),
     network: z.enum(["bridge", "none"]).optional().describe("Network of the container; default bridge"),
     placement: z
@@ -76,12 +101,23 @@ export function casePayloadBytes(evalCase: EvalCase): number {
 
 /** Rules that the shape alone cannot say. @param path dotted path of the case in the request */
 export function caseIssues(evalCase: EvalCase, path: string): Issue[] {
-  const issues = graderIssues(evalCase.graders, evalCase.expected).map((issue) => ({ ...issue, path: `${path}.${issue.path}` }));
+  const issues = graderIssues(evalCase.graders, evalCase.expected).map((issue) => ({
+    ...issue,
+    path: `${path}.${issue.path}`,
+  }));
   const size = casePayloadBytes(evalCase);
   if (size > LIMITS.casePayloadBytes) {
-    issues.push({ path: `${path}.env`, message: `files and task are ${size} bytes, at most ${LIMITS.casePayloadBytes}; use a git source` });
+    issues.push({
+      path: `${path}.env`,
+      message: `files and task are ${size} bytes, at most ${LIMITS.casePayloadBytes}; use a git source`,
+    });
   }
-  if (evalCase.env.kind === "repo" && evalCase.env.source.kind === "git" && /^[a-z]+:\/\/[^/]*@/i.test(evalCase.env.source.url) && !evalCase.env.source.url.startsWith("ssh://")) {
+  if (
+    evalCase.env.kind === "repo" &&
+    evalCase.env.source.kind === "git" &&
+    /^[a-z]+:\/\/[^/]*@/i.test(evalCase.env.source.url) &&
+    !evalCase.env.source.url.startsWith("ssh://")
+  ) {
     issues.push({ path: `${path}.env.source.url`, message: "must not carry a user name or password; use authSecret" });
   }
   return issues;
@@ -104,7 +140,11 @@ export function datasetIssues(dataset: Dataset): Issue[] {
   const issues: Issue[] = [];
   for (const [index, evalCase] of dataset.cases.entries()) {
     const first = seen.get(evalCase.id);
-    if (first !== undefined) issues.push({ path: `cases.${index}.id`, message: `repeats the id of cases.${first}; ids are unique in a dataset` });
+    if (first !== undefined)
+      issues.push({
+        path: `cases.${index}.id`,
+        message: `repeats the id of cases.${first}; ids are unique in a dataset`,
+      });
     seen.set(evalCase.id, index);
     issues.push(...caseIssues(evalCase, `cases.${index}`));
     if (issues.length >= 100) break;

@@ -28,12 +28,22 @@ const command = {
     .refine((path) => !path.split("/").includes(".."), "must not contain '..'")
     .default("work")
     .describe("Folder for the case's files, relative to where the program starts"),
-  setup: z.array(Shell).max(50).default([]).describe("Shell steps before the command; a failing one ends the run as SETUP_FAILED"),
+  setup: z
+    .array(Shell)
+    .max(50)
+    .default([])
+    .describe("Shell steps before the command; a failing one ends the run as SETUP_FAILED"),
   command: Shell.describe("Shell command with {{task}}, {{model}}, {{run_id}} and {{param}} placeholders"),
   model: z.string().max(200).optional().describe("Value of {{model}}"),
   env: Env.default({}),
   params: z
-    .record(z.string().max(60).regex(/^[a-z][a-z0-9_]{0,59}$/, "must be a lower-case name"), z.string().max(8_192))
+    .record(
+      z
+        .string()
+        .max(60)
+        .regex(/^[a-z][a-z0-9_]{0,59}$/, "must be a lower-case name"),
+      z.string().max(8_192),
+    )
     .refine((params) => Object.keys(params).length <= 50, "at most 50 params")
     .default({})
     .describe("Values of {{name}} placeholders"),
@@ -55,7 +65,10 @@ const Readiness = z.strictObject({
 
 export const TopologyService = z
   .strictObject({
-    name: z.string().max(40).regex(/^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/, "must be a DNS label"),
+    name: z
+      .string()
+      .max(40)
+      .regex(/^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/, "must be a DNS label"),
     image: ImageRef,
     port: z.number().int().min(1).max(65_535).optional(),
     needs: z.array(z.string().max(40)).max(50).default([]),
@@ -63,9 +76,19 @@ export const TopologyService = z
     env: Env.default({}),
     readiness: Readiness.optional(),
     resources: Resources.optional(),
-    requires: z.strictObject({ os: z.enum(["linux", "windows", "macos"]).optional() }).optional().describe("What the image genuinely needs"),
+    requires: z
+      .strictObject({ os: z.enum(["linux", "windows", "macos"]).optional() })
+      .optional()
+      .describe("What the image genuinely needs"),
     wiring: z
-      .array(z.strictObject({ service: z.string().max(40), hostEnv: EnvName.optional(), portEnv: EnvName.optional(), urlEnv: EnvName.optional() }))
+      .array(
+        z.strictObject({
+          service: z.string().max(40),
+          hostEnv: EnvName.optional(),
+          portEnv: EnvName.optional(),
+          urlEnv: EnvName.optional(),
+        }),
+      )
       .max(50)
       .default([])
       .describe("Names under which the image expects its peers"),
@@ -95,7 +118,9 @@ const service = {
           poll: z.string().max(1_000),
           total: z.string().max(200),
           used: z.string().max(200).optional(),
-          scale: z.strictObject({ min: z.number().int().min(0).max(1_000), max: z.number().int().min(1).max(1_000) }).optional(),
+          scale: z
+            .strictObject({ min: z.number().int().min(0).max(1_000), max: z.number().int().min(1).max(1_000) })
+            .optional(),
         })
         .optional(),
     })
@@ -116,14 +141,24 @@ const identity = {
   tags: Tags.default([]),
 };
 
-export const CommandBody = z.strictObject({ kind: z.literal("command"), ...command }).describe("A command harness without a name");
-export const ServiceBody = z.strictObject({ kind: z.literal("service"), ...service }).describe("A service harness without a name");
-export const CommandHarness = z.strictObject({ kind: z.literal("command"), ...identity, ...command }).describe("Runs one shell command per case");
-export const ServiceHarness = z.strictObject({ kind: z.literal("service"), ...identity, ...service }).describe("Drives a topology of services");
+export const CommandBody = z
+  .strictObject({ kind: z.literal("command"), ...command })
+  .describe("A command harness without a name");
+export const ServiceBody = z
+  .strictObject({ kind: z.literal("service"), ...service })
+  .describe("A service harness without a name");
+export const CommandHarness = z
+  .strictObject({ kind: z.literal("command"), ...identity, ...command })
+  .describe("Runs one shell command per case");
+export const ServiceHarness = z
+  .strictObject({ kind: z.literal("service"), ...identity, ...service })
+  .describe("Drives a topology of services");
 
 export const HarnessSpec = z.discriminatedUnion("kind", [CommandHarness, ServiceHarness]).describe("How a case is run");
 export type HarnessSpec = z.infer<typeof HarnessSpec>;
-export const HarnessBody = z.discriminatedUnion("kind", [CommandBody, ServiceBody]).describe("An anonymous harness, kept with its run");
+export const HarnessBody = z
+  .discriminatedUnion("kind", [CommandBody, ServiceBody])
+  .describe("An anonymous harness, kept with its run");
 export type HarnessBody = z.infer<typeof HarnessBody>;
 export type CommandBody = z.infer<typeof CommandBody>;
 
@@ -141,7 +176,8 @@ export function harnessIssues(spec: HarnessSpec | HarnessBody): Issue[] {
     return issues;
   }
   const known = new Set(spec.services.map(({ name }) => name));
-  const issues: Issue[] = known.size < spec.services.length ? [{ path: "services", message: "service names must be unique" }] : [];
+  const issues: Issue[] =
+    known.size < spec.services.length ? [{ path: "services", message: "service names must be unique" }] : [];
   const refer = (name: string, path: string) => {
     if (!known.has(name)) issues.push({ path, message: `names service '${name}', which is not among services` });
   };

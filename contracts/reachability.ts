@@ -6,7 +6,18 @@ export interface Reachability {
   reasons: string[];
 }
 
-const PRIVATE_SUFFIXES = [".internal", ".local", ".lan", ".intranet", ".corp", ".home", ".private", ".home.arpa", ".svc", ".cluster.local"];
+const PRIVATE_SUFFIXES = [
+  ".internal",
+  ".local",
+  ".lan",
+  ".intranet",
+  ".corp",
+  ".home",
+  ".private",
+  ".home.arpa",
+  ".svc",
+  ".cluster.local",
+];
 const METADATA_NAMES = new Set(["metadata.google.internal", "metadata", "instance-data", "metadata.azure.com"]);
 
 type HostKind = "public-name" | "private-name" | "public-ip" | "private-ip" | "loopback" | "link-local" | "metadata";
@@ -16,7 +27,8 @@ function ipv4Kind(parts: number[]): HostKind {
   if (a === 169 && b === 254) return c === 169 && d === 254 ? "metadata" : "link-local";
   if (a === 100 && b === 100 && c === 100 && d === 200) return "metadata";
   if (a === 127 || a === 0) return "loopback";
-  if (a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168) || (a === 100 && b >= 64 && b < 128)) return "private-ip";
+  if (a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168) || (a === 100 && b >= 64 && b < 128))
+    return "private-ip";
   return "public-ip";
 }
 
@@ -25,7 +37,8 @@ function ipv6Groups(host: string): number[] | null {
   const read = (text: string) => (text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16)));
   const left = read(head);
   const right = tail === undefined ? [] : read(tail);
-  const groups = tail === undefined ? left : [...left, ...Array(Math.max(0, 8 - left.length - right.length)).fill(0), ...right];
+  const groups =
+    tail === undefined ? left : [...left, ...Array(Math.max(0, 8 - left.length - right.length)).fill(0), ...right];
   return groups.length === 8 && groups.every((group) => group >= 0 && group <= 0xffff) ? groups : null;
 }
 
@@ -80,7 +93,9 @@ export function reachability(spec: RuntimeSpec): Reachability {
   const host = address === undefined ? OF_HOST["public-name"] : OF_HOST[hostKind(new URL(address).hostname)];
   if (spec.relay !== undefined) {
     // The relay's own operator decides which hosts it dials; nobody's metadata service is among them.
-    return host.reasons.includes("metadata-service") ? host : { verdict: "relay", reasons: [...reasons, ...host.reasons, "named"] };
+    return host.reasons.includes("metadata-service")
+      ? host
+      : { verdict: "relay", reasons: [...reasons, ...host.reasons, "named"] };
   }
   if (host.verdict === "blocked") return host;
   const all = [...reasons, ...host.reasons];

@@ -32,7 +32,8 @@ export function requiredCapabilities(harness: AnyHarness, evalCase: EvalCase): C
     if (harness.requiresLogin !== undefined) needs.add(`${harness.requiresLogin}-login`);
   } else {
     needs.add("docker").add("topology");
-    for (const service of harness.services) for (const capability of osCapability(service.requires?.os)) needs.add(capability);
+    for (const service of harness.services)
+      for (const capability of osCapability(service.requires?.os)) needs.add(capability);
   }
   return [...needs].sort();
 }
@@ -40,7 +41,8 @@ export function requiredCapabilities(harness: AnyHarness, evalCase: EvalCase): C
 /** Operating system a case runs on. */
 export const requiredOs = (evalCase: EvalCase): Os => evalCase.placement?.os ?? "linux";
 
-const runtimeGpu = (runtime: RuntimeSpec | null): number | undefined => (runtime === null || runtime.kind === "local" ? undefined : runtime.gpu);
+const runtimeGpu = (runtime: RuntimeSpec | null): number | undefined =>
+  runtime === null || runtime.kind === "local" ? undefined : runtime.gpu;
 
 /**
  * The one ask that gate, admission and placement read. Per dimension: case > harness > runtime binding > default.

@@ -5,7 +5,9 @@ export const Role = z.enum(ROLES).describe("viewer ⊂ member ⊂ admin");
 export type Role = z.infer<typeof Role>;
 
 export const SCOPES = ["read", "write", "admin"] as const;
-export const Scope = z.enum(SCOPES).describe("Intersects the role: read only reads, write adds what members write, admin adds the rest");
+export const Scope = z
+  .enum(SCOPES)
+  .describe("Intersects the role: read only reads, write adds what members write, admin adds the rest");
 export type Scope = z.infer<typeof Scope>;
 
 /**

@@ -1,14 +1,14 @@
 import type { Capability, Os } from "./capabilities.ts";
 import type { JobTemplate } from "./job.ts";
+import type { Attempt, Failure, Provenance, RunResult, RunStatus, Waiting } from "./run.ts";
 import type {
-  AttemptRef,
   Accepted,
+  AttemptRef,
   Command,
   HeartbeatAnswer,
   HeartbeatRequest,
   LeaseRequest,
 } from "./runner-protocol.ts";
-import type { Attempt, Failure, Provenance, RunResult, RunStatus, Waiting } from "./run.ts";
 
 /*
  * What the Worker and the objects say to each other. Plain data only (structured clone), no thrown errors for expected

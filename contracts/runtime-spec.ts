@@ -4,9 +4,19 @@ import type { Issue } from "./errors.ts";
 import { ImageRef, RegistryId, SecretName, Tags, Version } from "./names.ts";
 import { secretIssues } from "./secret-shape.ts";
 
-const Label = z.string().max(63).regex(/^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/, "must be a Kubernetes label value");
-const LabelKey = z.string().min(1).max(317).regex(/^([a-z0-9.-]{1,253}\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/, "must be a Kubernetes label key");
-const DnsLabel = z.string().max(63).regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, "must be a DNS label: lower-case letters, digits and '-'");
+const Label = z
+  .string()
+  .max(63)
+  .regex(/^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/, "must be a Kubernetes label value");
+const LabelKey = z
+  .string()
+  .min(1)
+  .max(317)
+  .regex(/^([a-z0-9.-]{1,253}\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/, "must be a Kubernetes label key");
+const DnsLabel = z
+  .string()
+  .max(63)
+  .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, "must be a DNS label: lower-case letters, digits and '-'");
 const HttpUrl = z
   .string()
   .max(500)
@@ -32,10 +42,28 @@ export const TraceSource = z
 const cluster = {
   image: ImageRef.describe("Default image of a job that names none"),
   maxConcurrent: z.number().int().min(1).max(10_000).optional().describe("Slots; default 20, topology lane 8"),
-  memoryBudgetMb: z.number().int().min(4).max(1_000_000_000).optional().describe("Cap on the sum of declared memory in flight, MiB"),
-  cpuBudget: z.number().int().min(1).max(1_000_000_000).optional().describe("Cap on the sum of declared cpu in flight, millicores"),
+  memoryBudgetMb: z
+    .number()
+    .int()
+    .min(4)
+    .max(1_000_000_000)
+    .optional()
+    .describe("Cap on the sum of declared memory in flight, MiB"),
+  cpuBudget: z
+    .number()
+    .int()
+    .min(1)
+    .max(1_000_000_000)
+    .optional()
+    .describe("Cap on the sum of declared cpu in flight, millicores"),
   imagePullSecret: SecretName.optional().describe("Name of a registry secret {host, username, password}"),
-  placementTimeoutSec: z.number().int().min(0).max(86_400).optional().describe("Seconds a job may stay unplaced; 0 waits"),
+  placementTimeoutSec: z
+    .number()
+    .int()
+    .min(0)
+    .max(86_400)
+    .optional()
+    .describe("Seconds a job may stay unplaced; 0 waits"),
   trustZone: z.enum(["runtime", "workspace"]).optional().describe("What may sit beside what"),
   externalControl: z.boolean().default(false).describe("Control may touch units that are not ours"),
   warmPool: z
@@ -62,9 +90,24 @@ export const NomadRuntime = z
     ...base,
     ...cluster,
     addr: HttpUrl.describe("Nomad API address, for example https://nomad.acme.dev"),
-    runtime: z.string().max(60).regex(/^[A-Za-z0-9._-]+$/).optional().describe("Container runtime of the docker driver, for example runsc"),
-    datacenters: z.array(z.string().min(1).max(128)).min(1).max(50).default(["*"]).describe("Datacenters to place in; default every one"),
-    namespace: z.string().min(1).max(128).regex(/^[A-Za-z0-9-]+$/).optional(),
+    runtime: z
+      .string()
+      .max(60)
+      .regex(/^[A-Za-z0-9._-]+$/)
+      .optional()
+      .describe("Container runtime of the docker driver, for example runsc"),
+    datacenters: z
+      .array(z.string().min(1).max(128))
+      .min(1)
+      .max(50)
+      .default(["*"])
+      .describe("Datacenters to place in; default every one"),
+    namespace: z
+      .string()
+      .min(1)
+      .max(128)
+      .regex(/^[A-Za-z0-9-]+$/)
+      .optional(),
     region: z.string().min(1).max(128).optional(),
     constraints: z
       .array(
@@ -77,7 +120,13 @@ export const NomadRuntime = z
       .max(50)
       .optional()
       .describe("Placement constraints, for example ${node.class} = gpu"),
-    cpuMhzPerCore: z.number().int().min(100).max(10_000).optional().describe("Clock of one core in MHz; without it a case that declares cpu is refused"),
+    cpuMhzPerCore: z
+      .number()
+      .int()
+      .min(100)
+      .max(10_000)
+      .optional()
+      .describe("Clock of one core in MHz; without it a case that declares cpu is refused"),
   })
   .describe("A Nomad cluster");
 
@@ -89,10 +138,17 @@ export const K8sRuntime = z
     context: z.string().min(1).max(253).optional().describe("Context of the relay machine's kubeconfig"),
     namespace: DnsLabel.optional(),
     createNamespace: z.boolean().default(false),
-    runtimeClass: z.string().max(253).regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/).optional(),
+    runtimeClass: z
+      .string()
+      .max(253)
+      .regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/)
+      .optional(),
     server: HttpUrl.optional().describe("API server address; used with authSecret"),
     kubeconfigSecret: SecretName.optional().describe("Name of a secret that holds a whole kubeconfig"),
-    nodeSelector: z.record(LabelKey, Label).refine((labels) => Object.keys(labels).length <= 50, "at most 50 labels").optional(),
+    nodeSelector: z
+      .record(LabelKey, Label)
+      .refine((labels) => Object.keys(labels).length <= 50, "at most 50 labels")
+      .optional(),
     tolerations: z
       .array(
         z.strictObject({
@@ -141,13 +197,27 @@ export function runtimeIssues(spec: RuntimeSpec): Issue[] {
   const issues = secretIssues(spec, "");
   if (spec.kind === "k8s") {
     if (spec.kubeconfigSecret === undefined && spec.server === undefined && spec.context === undefined) {
-      issues.push({ path: "server", message: "give one of kubeconfigSecret, server with authSecret, or context with relay" });
+      issues.push({
+        path: "server",
+        message: "give one of kubeconfigSecret, server with authSecret, or context with relay",
+      });
     }
     if (spec.server !== undefined && spec.authSecret === undefined && spec.kubeconfigSecret === undefined) {
-      issues.push({ path: "authSecret", message: "server needs authSecret: the name of a secret that holds a bearer token" });
+      issues.push({
+        path: "authSecret",
+        message: "server needs authSecret: the name of a secret that holds a bearer token",
+      });
     }
-    if (spec.context !== undefined && spec.server === undefined && spec.kubeconfigSecret === undefined && spec.relay === undefined) {
-      issues.push({ path: "relay", message: "context means a context of a relay machine's kubeconfig; name the relay" });
+    if (
+      spec.context !== undefined &&
+      spec.server === undefined &&
+      spec.kubeconfigSecret === undefined &&
+      spec.relay === undefined
+    ) {
+      issues.push({
+        path: "relay",
+        message: "context means a context of a relay machine's kubeconfig; name the relay",
+      });
     }
   }
   return issues;
@@ -158,9 +228,12 @@ export function runtimeSecretNames(spec: RuntimeSpec): { field: string; name: st
   if (spec.kind === "local") return [];
   const out: { field: string; name: string; use: "cluster" | "registry" }[] = [];
   if (spec.authSecret !== undefined) out.push({ field: "authSecret", name: spec.authSecret, use: "cluster" });
-  if (spec.kind === "k8s" && spec.kubeconfigSecret !== undefined) out.push({ field: "kubeconfigSecret", name: spec.kubeconfigSecret, use: "cluster" });
-  if (spec.imagePullSecret !== undefined) out.push({ field: "imagePullSecret", name: spec.imagePullSecret, use: "registry" });
-  if (spec.traceSource?.authSecret !== undefined) out.push({ field: "traceSource.authSecret", name: spec.traceSource.authSecret, use: "cluster" });
+  if (spec.kind === "k8s" && spec.kubeconfigSecret !== undefined)
+    out.push({ field: "kubeconfigSecret", name: spec.kubeconfigSecret, use: "cluster" });
+  if (spec.imagePullSecret !== undefined)
+    out.push({ field: "imagePullSecret", name: spec.imagePullSecret, use: "registry" });
+  if (spec.traceSource?.authSecret !== undefined)
+    out.push({ field: "traceSource.authSecret", name: spec.traceSource.authSecret, use: "cluster" });
   return out;
 }
 

@@ -10,11 +10,17 @@ export const Target = z
   .max(200)
   .describe("A runtime, runtime@version, self, self:<runner>, self:ws or self:ws:<runner>");
 
-export const Ref = z.strictObject({ id: RegistryId, version: VersionRef.default("latest") }).describe("A registered thing and its version");
+export const Ref = z
+  .strictObject({ id: RegistryId, version: VersionRef.default("latest") })
+  .describe("A registered thing and its version");
 
 export const CaseFilter = z
   .strictObject({
-    ids: z.array(z.string().min(1).max(200)).max(10_000).optional().describe("Only these cases; an unknown id is refused"),
+    ids: z
+      .array(z.string().min(1).max(200))
+      .max(10_000)
+      .optional()
+      .describe("Only these cases; an unknown id is refused"),
     tags: z.array(z.string().min(1).max(60)).max(20).optional().describe("Only cases with at least one of these tags"),
     limit: z.number().int().min(1).max(10_000).optional().describe("At most so many, in dataset order"),
   })
@@ -27,13 +33,27 @@ export const ScorecardRequest = z
     runtime: z
       .union([Target, z.array(Target).min(1).max(32)])
       .optional()
-      .describe("One target, several to share the cases, or 'auto': every capable runtime; overrides placement.target of the cases"),
+      .describe(
+        "One target, several to share the cases, or 'auto': every capable runtime; overrides placement.target of the cases",
+      ),
     concurrency: z.number().int().min(1).max(512).default(4).describe("Cases in flight at once over all targets"),
-    retries: z.number().int().min(0).max(5).default(1).describe("Extra attempts after a retryable infrastructure failure"),
+    retries: z
+      .number()
+      .int()
+      .min(0)
+      .max(5)
+      .default(1)
+      .describe("Extra attempts after a retryable infrastructure failure"),
     trials: z.number().int().min(1).max(100).default(1).describe("Times each case is run"),
     cases: CaseFilter.optional(),
     priority: z.enum(["interactive", "batch"]).default("batch"),
-    queueTimeoutSec: z.number().int().min(0).max(604_800).optional().describe("Seconds a run may wait while no capable runner is online; 0 waits"),
+    queueTimeoutSec: z
+      .number()
+      .int()
+      .min(0)
+      .max(604_800)
+      .optional()
+      .describe("Seconds a run may wait while no capable runner is online; 0 waits"),
   })
   .describe("Dataset × harness × runtimes");
 export type ScorecardRequest = z.infer<typeof ScorecardRequest>;
@@ -65,7 +85,9 @@ export const Scorecard = z
   .strictObject({
     id: ScorecardId,
     workspace: WorkspaceId,
-    status: z.enum(["queued", "running", "succeeded", "failed", "cancelled"]).describe("failed only when nothing was measured"),
+    status: z
+      .enum(["queued", "running", "succeeded", "failed", "cancelled"])
+      .describe("failed only when nothing was measured"),
     dataset: z.strictObject({ id: z.string(), version: z.string() }),
     harness: z.strictObject({ id: z.string(), version: z.string() }),
     targets: z.array(z.string()),

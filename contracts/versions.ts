@@ -7,7 +7,13 @@ function parse(version: string): Parsed {
   const [noBuild = ""] = version.split("+");
   const dash = noBuild.indexOf("-");
   const core = (dash < 0 ? noBuild : noBuild.slice(0, dash)).split(".").map(Number);
-  const pre = dash < 0 ? [] : noBuild.slice(dash + 1).split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  const pre =
+    dash < 0
+      ? []
+      : noBuild
+          .slice(dash + 1)
+          .split(".")
+          .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
   return { core: [core[0] ?? 0, core[1] ?? 0, core[2] ?? 0], pre };
 }
 

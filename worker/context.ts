@@ -32,7 +32,8 @@ export interface Context {
 export const iso = (ms: number): string => new Date(ms).toISOString();
 
 /** Ids from true randomness. */
-export const randomIds = (now: () => number) => (kind: IdKind) => formatId(kind, now(), crypto.getRandomValues(new Uint8Array(10)));
+export const randomIds = (now: () => number) => (kind: IdKind) =>
+  formatId(kind, now(), crypto.getRandomValues(new Uint8Array(10)));
 
 /**
  * Bounds a wait on a store or an object: D1 may stall for a minute or more.
@@ -41,7 +42,10 @@ export const randomIds = (now: () => number) => (kind: IdKind) => formatId(kind,
 export async function withDeadline<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new EverdictError("UNAVAILABLE", `${what} did not answer in time; try again`, { retryAfterSec: 5 })), ms);
+    timer = setTimeout(
+      () => reject(new EverdictError("UNAVAILABLE", `${what} did not answer in time; try again`, { retryAfterSec: 5 })),
+      ms,
+    );
   });
   try {
     return await Promise.race([promise, late]);

@@ -60,9 +60,11 @@ export function configOf(env: Env): Config {
 }
 
 function parse(env: Env): Config {
-  const wrong = (message: string) => new EverdictError("UNAVAILABLE", `the deployment is misconfigured: ${message}`, { retryAfterSec: 60 });
+  const wrong = (message: string) =>
+    new EverdictError("UNAVAILABLE", `the deployment is misconfigured: ${message}`, { retryAfterSec: 60 });
   const dev = env.EVERDICT_ENV === "dev";
-  if (!base64Key.safeParse(env.EVERDICT_SIGNING_KEY ?? "").success) throw wrong("EVERDICT_SIGNING_KEY must be 32 bytes in base64");
+  if (!base64Key.safeParse(env.EVERDICT_SIGNING_KEY ?? "").success)
+    throw wrong("EVERDICT_SIGNING_KEY must be 32 bytes in base64");
   let vault: VaultKeys | null = null;
   if (env.EVERDICT_VAULT_KEYS) {
     let raw: unknown;
@@ -79,7 +81,9 @@ function parse(env: Env): Config {
   }
   const issuer = env.EVERDICT_OIDC_ISSUER;
   if (issuer && (!env.EVERDICT_OIDC_AUDIENCE || !env.EVERDICT_OIDC_JWKS)) {
-    throw wrong("EVERDICT_OIDC_ISSUER needs EVERDICT_OIDC_AUDIENCE and EVERDICT_OIDC_JWKS (a URL, or the key set itself)");
+    throw wrong(
+      "EVERDICT_OIDC_ISSUER needs EVERDICT_OIDC_AUDIENCE and EVERDICT_OIDC_JWKS (a URL, or the key set itself)",
+    );
   }
   const drivers = new Map(
     Object.entries({
@@ -88,10 +92,14 @@ function parse(env: Env): Config {
       EVERDICT_FILE_EXECUTION_DRIVER: env.EVERDICT_FILE_EXECUTION_DRIVER,
     }).filter((entry): entry is [string, string] => Boolean(entry[1])),
   );
-  for (const [name, kind] of drivers) if (kind !== "docker" && kind !== "nomad") throw wrong(`${name} must be docker or nomad`);
+  for (const [name, kind] of drivers)
+    if (kind !== "docker" && kind !== "nomad") throw wrong(`${name} must be docker or nomad`);
   const kinds = [...drivers];
   const odd = kinds.find(([, kind]) => kind !== kinds[0]?.[1]);
-  if (odd && kinds[0]) throw wrong(`${kinds[0][0]}=${kinds[0][1]} and ${odd[0]}=${odd[1]} name different kinds of compute; make them equal`);
+  if (odd && kinds[0])
+    throw wrong(
+      `${kinds[0][0]}=${kinds[0][1]} and ${odd[0]}=${odd[1]} name different kinds of compute; make them equal`,
+    );
   const compute = env.EVERDICT_COMPUTE === "docker" || env.EVERDICT_COMPUTE === "nomad" ? env.EVERDICT_COMPUTE : null;
   if (compute === "nomad" && !/^_shared\/[a-z0-9][a-z0-9._-]*$/.test(env.EVERDICT_COMPUTE_RUNTIME ?? "")) {
     throw wrong("EVERDICT_COMPUTE=nomad needs EVERDICT_COMPUTE_RUNTIME=_shared/<runtime id>");
@@ -101,7 +109,12 @@ function parse(env: Env): Config {
     signingKey: env.EVERDICT_SIGNING_KEY ?? "",
     vault,
     oidc: issuer ? { issuer, audience: env.EVERDICT_OIDC_AUDIENCE ?? "", jwks: env.EVERDICT_OIDC_JWKS ?? "" } : null,
-    operators: new Set((env.EVERDICT_OPERATORS ?? "").split(",").map((s) => s.trim()).filter(Boolean)),
+    operators: new Set(
+      (env.EVERDICT_OPERATORS ?? "")
+        .split(",")
+        .map((s) => s.trim())
+        .filter(Boolean),
+    ),
     publicUrl: env.EVERDICT_PUBLIC_URL ?? null,
     compute: compute ? { kind: compute, runtime: env.EVERDICT_COMPUTE_RUNTIME ?? null } : null,
   };
@@ -114,4 +127,5 @@ export const scorecardOf = (env: Env, id: string): ScorecardRpc =>
   env.SCORECARD.get(env.SCORECARD.idFromName(id)) as unknown as ScorecardRpc;
 export const quotaOf = (env: Env, workspace: string): QuotaRpc =>
   env.QUOTA.get(env.QUOTA.idFromName(workspace)) as unknown as QuotaRpc;
-export const logOf = (env: Env, runId: string): LogRpc => env.RUN_LOG.get(env.RUN_LOG.idFromName(runId)) as unknown as LogRpc;
+export const logOf = (env: Env, runId: string): LogRpc =>
+  env.RUN_LOG.get(env.RUN_LOG.idFromName(runId)) as unknown as LogRpc;

@@ -1,9 +1,9 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
+import type { DispatcherRpc, FeedItem, Grant, ScorecardEnd, Settlement } from "../contracts/rpc.ts";
 import { RunLog } from "../durable-objects/log/object.ts";
 import { Quota } from "../durable-objects/quota/object.ts";
 import { Scheduler } from "../durable-objects/scheduler/object.ts";
 import { ScorecardCoordinator } from "../durable-objects/scorecard/object.ts";
-import type { DispatcherRpc, FeedItem, Grant, ScorecardEnd, Settlement } from "../contracts/rpc.ts";
 import { dispatch } from "./dispatch/dispatcher.ts";
 import { sweep } from "./dispatch/sweep.ts";
 import type { Env } from "./environment.ts";

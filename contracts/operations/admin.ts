@@ -5,19 +5,31 @@ import { Timestamp } from "../run.ts";
 import { operation } from "./operation.ts";
 import { Actor, NoParams, NoQuery, PageQuery, page } from "./shapes.ts";
 
-export const SecretUse = z.enum(["job", "cluster", "registry"]).describe("job: injected into jobs; cluster: sent to the listed hosts only; registry: image pulls from the listed hosts");
+export const SecretUse = z
+  .enum(["job", "cluster", "registry"])
+  .describe(
+    "job: injected into jobs; cluster: sent to the listed hosts only; registry: image pulls from the listed hosts",
+  );
 export type SecretUse = z.infer<typeof SecretUse>;
 
 const HostGlob = z
   .string()
   .min(1)
   .max(260)
-  .regex(/^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:(\d{1,5}|\*))?$|^\[[0-9a-fA-F:]+\](:(\d{1,5}|\*))?$|^(\d{1,3}\.){3}\d{1,3}(:(\d{1,5}|\*))?$/, "must be a host name, *.domain, or an address, perhaps with :port");
+  .regex(
+    /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:(\d{1,5}|\*))?$|^\[[0-9a-fA-F:]+\](:(\d{1,5}|\*))?$|^(\d{1,3}\.){3}\d{1,3}(:(\d{1,5}|\*))?$/,
+    "must be a host name, *.domain, or an address, perhaps with :port",
+  );
 
 const SecretParams = z.strictObject({ name: SecretName });
 const Subject = z.string().min(1).max(300).describe("Subject of a person, as the token issuer names them");
 
-const WorkspaceItem = z.strictObject({ id: WorkspaceId, name: z.string(), createdAt: Timestamp, role: Role.nullable().describe("Yours in it") });
+const WorkspaceItem = z.strictObject({
+  id: WorkspaceId,
+  name: z.string(),
+  createdAt: Timestamp,
+  role: Role.nullable().describe("Yours in it"),
+});
 const MemberItem = z.strictObject({ subject: Subject, role: Role, createdAt: Timestamp });
 
 const keyFields = {
@@ -32,7 +44,13 @@ const keyFields = {
 export const Limits = z
   .strictObject({
     weight: z.number().min(0.01).max(1_000).describe("Share against other workspaces"),
-    maxInFlight: z.number().int().min(1).max(100_000).nullable().describe("Attempts in flight over all targets; null is unlimited"),
+    maxInFlight: z
+      .number()
+      .int()
+      .min(1)
+      .max(100_000)
+      .nullable()
+      .describe("Attempts in flight over all targets; null is unlimited"),
     queueDepth: z.number().int().min(1).max(100_000).describe("Waiting runs"),
   })
   .describe("What a workspace may take");
@@ -175,7 +193,10 @@ export const ADMIN_OPERATIONS = {
       personal: z.boolean().default(false).describe("Acts as you, in every workspace check; else as the workspace"),
     }),
     status: 201,
-    output: z.strictObject({ ...keyFields, token: z.string().nullable().describe("Shown once; null when the request is repeated") }),
+    output: z.strictObject({
+      ...keyFields,
+      token: z.string().nullable().describe("Shown once; null when the request is repeated"),
+    }),
     creates: true,
     sensitive: true,
   }),

@@ -10,7 +10,10 @@ import { RuntimeSpec } from "../runtime-spec.ts";
 import { operation } from "./operation.ts";
 import { Actor, IdParams, NoParams, NoQuery, PageQuery, page, Registered, VersionParams } from "./shapes.ts";
 
-const ListQuery = z.strictObject({ ...PageQuery, archived: z.enum(["true", "false"]).optional().describe("Also archived ones; default false") });
+const ListQuery = z.strictObject({
+  ...PageQuery,
+  archived: z.enum(["true", "false"]).optional().describe("Also archived ones; default false"),
+});
 
 const listed = {
   id: z.string(),
@@ -45,7 +48,11 @@ const validation = {
 const Validation = z.strictObject(validation);
 
 export const Health = z
-  .strictObject({ state: z.enum(["ok", "degraded", "open", "unknown"]), detail: z.string().nullable(), checkedAt: Timestamp.nullable() })
+  .strictObject({
+    state: z.enum(["ok", "degraded", "open", "unknown"]),
+    detail: z.string().nullable(),
+    checkedAt: Timestamp.nullable(),
+  })
   .describe("Of the lane between us and the compute");
 
 export const Reachability = z
@@ -55,19 +62,33 @@ export const Reachability = z
   })
   .describe("How a deployed control plane would reach it");
 
-export const Check = z.strictObject({ name: z.string(), ok: z.boolean(), detail: z.string(), fix: z.string().nullable() });
+export const Check = z.strictObject({
+  name: z.string(),
+  ok: z.boolean(),
+  detail: z.string(),
+  fix: z.string().nullable(),
+});
 
-const AnySpec = z.record(z.string().max(100), z.unknown()).describe("A spec, complete or not; problems come back as errors");
+const AnySpec = z
+  .record(z.string().max(100), z.unknown())
+  .describe("A spec, complete or not; problems come back as errors");
 
 /** The operations every registry has; the specs differ, the code does not. */
-const common = <S extends z.ZodType, K extends "runtimes" | "harnesses" | "datasets">(kind: K, one: string, spec: S, write: Action, maxBodyBytes: number) => ({
+const common = <S extends z.ZodType, K extends "runtimes" | "harnesses" | "datasets">(
+  kind: K,
+  one: string,
+  spec: S,
+  write: Action,
+  maxBodyBytes: number,
+) => ({
   create: operation({
     name: `create_${one}`,
     method: "POST",
     path: `/${kind}`,
     group: kind,
     summary: `Register a ${one} version`,
-    description: "Versions are immutable. The same bytes again answer 200 with the stored one; other bytes answer 409 naming the next free version.",
+    description:
+      "Versions are immutable. The same bytes again answer 200 with the stored one; other bytes answer 409 naming the next free version.",
     audience: "user",
     action: write,
     params: NoParams,
@@ -117,9 +138,15 @@ const common = <S extends z.ZodType, K extends "runtimes" | "harnesses" | "datas
     action: `${kind}:manage`,
     params: IdParams,
     query: NoQuery,
-    body: z.strictObject({ version: Version.optional(), archived: z.boolean().default(true).describe("false brings it back") }),
+    body: z.strictObject({
+      version: Version.optional(),
+      archived: z.boolean().default(true).describe("false brings it back"),
+    }),
     status: 200,
-    output: z.strictObject({ id: z.string(), archived: z.array(z.string()).describe("Versions that are archived now") }),
+    output: z.strictObject({
+      id: z.string(),
+      archived: z.array(z.string()).describe("Versions that are archived now"),
+    }),
     destructive: true,
   }),
 });
@@ -140,7 +167,14 @@ const lists = {
     params: NoParams,
     query: ListQuery,
     status: 200,
-    output: page(z.strictObject({ ...listed, kind: z.enum(["local", "nomad", "k8s"]), capabilities: CapabilityList, health: Health.nullable() })),
+    output: page(
+      z.strictObject({
+        ...listed,
+        kind: z.enum(["local", "nomad", "k8s"]),
+        capabilities: CapabilityList,
+        health: Health.nullable(),
+      }),
+    ),
   }),
   list_harnesses: operation({
     name: "list_harnesses",
@@ -184,7 +218,11 @@ const validates = {
     body: AnySpec,
     bodyAs: "spec",
     status: 200,
-    output: z.strictObject({ ...validation, reachability: Reachability, receipt: z.string().nullable().describe("Proof for the save gate; null unless ok") }),
+    output: z.strictObject({
+      ...validation,
+      reachability: Reachability,
+      receipt: z.string().nullable().describe("Proof for the save gate; null unless ok"),
+    }),
     maxBodyBytes: 256 * 1024,
   }),
   probe_runtime: operation({

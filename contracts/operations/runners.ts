@@ -2,7 +2,14 @@ import * as z from "zod";
 import { CapabilityList } from "../capabilities.ts";
 import { RunId, RunnerId } from "../names.ts";
 import { Timestamp } from "../run.ts";
-import { HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseRequest, ResultsAnswer, ResultsRequest } from "../runner-protocol.ts";
+import {
+  HeartbeatAnswer,
+  HeartbeatRequest,
+  LeaseAnswer,
+  LeaseRequest,
+  ResultsAnswer,
+  ResultsRequest,
+} from "../runner-protocol.ts";
 import { operation } from "./operation.ts";
 import { NoParams, NoQuery, PageQuery, page, queryInt } from "./shapes.ts";
 
@@ -41,7 +48,12 @@ const Paired = z.strictObject({
   command: z.string().describe("What to run on the machine"),
 });
 
-const managed = (base: "/runners" | "/workspace/runners", suffix: "" | "workspace_", action: "runners:own" | "runners:workspace", whose: string) => ({
+const managed = (
+  base: "/runners" | "/workspace/runners",
+  suffix: "" | "workspace_",
+  action: "runners:own" | "runners:workspace",
+  whose: string,
+) => ({
   list: operation({
     name: `list_${suffix}runners`,
     method: "GET",

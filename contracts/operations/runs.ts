@@ -12,11 +12,21 @@ const ScorecardParams = z.strictObject({ id: ScorecardId });
 
 export const RunRequest = z
   .strictObject({
-    harness: z.union([Ref, z.strictObject({ spec: HarnessBody })]).describe("A registered harness, or an anonymous one that is kept with the run"),
+    harness: z
+      .union([Ref, z.strictObject({ spec: HarnessBody })])
+      .describe("A registered harness, or an anonymous one that is kept with the run"),
     case: EvalCase,
     runtime: Target.optional(),
     retries: z.number().int().min(0).max(5).default(0),
-    queueTimeoutSec: z.number().int().min(0).max(604_800).optional().describe("Seconds it may wait while no capable runner is online; default 300 for one named runner, else 0 (for ever)"),
+    queueTimeoutSec: z
+      .number()
+      .int()
+      .min(0)
+      .max(604_800)
+      .optional()
+      .describe(
+        "Seconds it may wait while no capable runner is online; default 300 for one named runner, else 0 (for ever)",
+      ),
     priority: z.enum(["interactive", "batch"]).default("interactive"),
   })
   .describe("One case on one target");
@@ -97,7 +107,12 @@ export const RUN_OPERATIONS = {
     audience: "user",
     action: "runs:read",
     params: RunParams,
-    query: z.strictObject({ ...LogQuery, tailBytes: queryInt(1, 8 * 1024 * 1024).optional().describe("Only the last bytes; default 1 MiB") }),
+    query: z.strictObject({
+      ...LogQuery,
+      tailBytes: queryInt(1, 8 * 1024 * 1024)
+        .optional()
+        .describe("Only the last bytes; default 1 MiB"),
+    }),
     status: 200,
     output: z.string(),
     outputType: "text",
@@ -138,7 +153,12 @@ export const RUN_OPERATIONS = {
   }),
 };
 
-const Side = z.strictObject({ score: z.number().nullable(), pass: z.boolean().nullable(), status: z.string(), runs: z.number().int() });
+const Side = z.strictObject({
+  score: z.number().nullable(),
+  pass: z.boolean().nullable(),
+  status: z.string(),
+  runs: z.number().int(),
+});
 
 export const SCORECARD_OPERATIONS = {
   run_scorecard: operation({
@@ -165,7 +185,10 @@ export const SCORECARD_OPERATIONS = {
     audience: "user",
     action: "runs:read",
     params: NoParams,
-    query: z.strictObject({ ...PageQuery, status: z.enum(["queued", "running", "succeeded", "failed", "cancelled"]).optional() }),
+    query: z.strictObject({
+      ...PageQuery,
+      status: z.enum(["queued", "running", "succeeded", "failed", "cancelled"]).optional(),
+    }),
     status: 200,
     output: page(Scorecard),
   }),
@@ -187,7 +210,16 @@ export const SCORECARD_OPERATIONS = {
       improved: z.number().int().describe("Cases whose mean score is higher in b"),
       regressed: z.number().int(),
       unchanged: z.number().int(),
-      cases: z.array(z.strictObject({ caseId: z.string(), a: Side.nullable(), b: Side.nullable(), difference: z.number().nullable() })).max(10_000),
+      cases: z
+        .array(
+          z.strictObject({
+            caseId: z.string(),
+            a: Side.nullable(),
+            b: Side.nullable(),
+            difference: z.number().nullable(),
+          }),
+        )
+        .max(10_000),
     }),
   }),
   get_scorecard: operation({
@@ -254,7 +286,9 @@ export const SCORECARD_OPERATIONS = {
     audience: "user",
     action: "runs:submit",
     params: ScorecardParams,
-    query: z.strictObject({ class: FailureClass.optional().describe("Only failures of this class; default every class") }),
+    query: z.strictObject({
+      class: FailureClass.optional().describe("Only failures of this class; default every class"),
+    }),
     status: 202,
     output: Scorecard,
     creates: true,
@@ -291,7 +325,13 @@ export const QUEUE_OPERATIONS = {
         }),
       ),
       entries: z.array(
-        z.strictObject({ runId: RunId, target: z.string(), position: z.number().int(), enqueuedAt: z.string(), waiting: Waiting }),
+        z.strictObject({
+          runId: RunId,
+          target: z.string(),
+          position: z.number().int(),
+          enqueuedAt: z.string(),
+          waiting: Waiting,
+        }),
       ),
       nextCursor: z.string().nullable(),
     }),

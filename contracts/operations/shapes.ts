@@ -15,12 +15,17 @@ export const queryInt = (min: number, max: number) =>
     .pipe(z.number().int().min(min).max(max));
 
 export const PageQuery = {
-  limit: queryInt(1, LIMITS.pageMax).optional().describe(`Rows a page, 1 to ${LIMITS.pageMax}; default ${LIMITS.pageDefault}`),
+  limit: queryInt(1, LIMITS.pageMax)
+    .optional()
+    .describe(`Rows a page, 1 to ${LIMITS.pageMax}; default ${LIMITS.pageDefault}`),
   cursor: z.string().min(1).max(2_000).optional().describe("nextCursor of the page before"),
 };
 
 export const page = <T extends z.ZodType>(item: T) =>
-  z.strictObject({ items: z.array(item), nextCursor: z.string().nullable().describe("Pass it as cursor; null at the end") });
+  z.strictObject({
+    items: z.array(item),
+    nextCursor: z.string().nullable().describe("Pass it as cursor; null at the end"),
+  });
 
 export const IdParams = z.strictObject({ id: RegistryId });
 export const VersionParams = z.strictObject({

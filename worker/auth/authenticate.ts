@@ -14,7 +14,8 @@ export const DEV_SUBJECT = "dev";
 export const DEV_WORKSPACE = "default";
 
 /** Names a person's own Scheduler object: two issuers may use the same subject for different people. */
-export const personHash = async (issuer: string, subject: string): Promise<string> => (await sha256(`${issuer}\n${subject}`)).slice(0, 32);
+export const personHash = async (issuer: string, subject: string): Promise<string> =>
+  (await sha256(`${issuer}\n${subject}`)).slice(0, 32);
 
 interface Inputs {
   request: Request;
@@ -37,10 +38,13 @@ export async function authenticate(inputs: Inputs): Promise<Principal> {
     throw new EverdictError("UNAUTHENTICATED", "send 'Authorization: Bearer <API key or token>'");
   }
   const token = /^Bearer ([\x21-\x7e]{1,16384})$/i.exec(header)?.[1];
-  if (token === undefined) throw new EverdictError("UNAUTHENTICATED", "the Authorization header must be 'Bearer <token>'");
+  if (token === undefined)
+    throw new EverdictError("UNAUTHENTICATED", "the Authorization header must be 'Bearer <token>'");
   if (token.startsWith("ak_")) return keyPrincipal(token, inputs);
-  if (token.startsWith("rnr_")) throw new EverdictError("UNAUTHENTICATED", "a runner token is good for the lease protocol only; use an API key");
-  if (token.startsWith("rly_")) throw new EverdictError("UNAUTHENTICATED", "a relay token is good for the relay only; use an API key");
+  if (token.startsWith("rnr_"))
+    throw new EverdictError("UNAUTHENTICATED", "a runner token is good for the lease protocol only; use an API key");
+  if (token.startsWith("rly_"))
+    throw new EverdictError("UNAUTHENTICATED", "a relay token is good for the relay only; use an API key");
   return personPrincipal(token, inputs);
 }
 
@@ -48,7 +52,11 @@ function namedWorkspace(request: Request): string | null {
   const named = request.headers.get("x-everdict-workspace");
   if (named === null) return null;
   const parsed = WorkspaceId.safeParse(named);
-  if (!parsed.success) throw new EverdictError("BAD_REQUEST", `X-Everdict-Workspace ${parsed.error.issues[0]?.message ?? "is not a workspace id"}`);
+  if (!parsed.success)
+    throw new EverdictError(
+      "BAD_REQUEST",
+      `X-Everdict-Workspace ${parsed.error.issues[0]?.message ?? "is not a workspace id"}`,
+    );
   return parsed.data;
 }
 
@@ -56,16 +64,31 @@ let devReady = false;
 
 async function devPrincipal({ request, store, now }: Inputs): Promise<Principal> {
   if (!devReady) {
-    await store.insert(workspaces).values({ id: DEV_WORKSPACE, name: "Default", createdAt: iso(now) }).onConflictDoNothing();
+    await store
+      .insert(workspaces)
+      .values({ id: DEV_WORKSPACE, name: "Default", createdAt: iso(now) })
+      .onConflictDoNothing();
     devReady = true;
   }
   const workspace = namedWorkspace(request) ?? DEV_WORKSPACE;
   if (workspace !== DEV_WORKSPACE) {
     const found = await store.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.id, workspace)).get();
-    if (!found) throw new EverdictError("NOT_FOUND", `workspace '${workspace}' does not exist; create it with POST /workspaces`, { data: { workspace } });
+    if (!found)
+      throw new EverdictError("NOT_FOUND", `workspace '${workspace}' does not exist; create it with POST /workspaces`, {
+        data: { workspace },
+      });
   }
   const person = await personHash(DEV_ISSUER, DEV_SUBJECT);
-  return { kind: "dev", subject: DEV_SUBJECT, person, issuer: DEV_ISSUER, workspace, role: "admin", scope: "admin", operator: true };
+  return {
+    kind: "dev",
+    subject: DEV_SUBJECT,
+    person,
+    issuer: DEV_ISSUER,
+    workspace,
+    role: "admin",
+    scope: "admin",
+    operator: true,
+  };
 }
 
 async function keyPrincipal(token: string, inputs: Inputs): Promise<Principal> {
@@ -80,17 +103,30 @@ async function keyPrincipal(token: string, inputs: Inputs): Promise<Principal> {
   if (!row) throw unknown;
   const named = namedWorkspace(inputs.request);
   if (named !== null && named !== row.workspace) {
-    throw new EverdictError("FORBIDDEN", `this API key belongs to workspace '${row.workspace}'; X-Everdict-Workspace says '${named}'`);
+    throw new EverdictError(
+      "FORBIDDEN",
+      `this API key belongs to workspace '${row.workspace}'; X-Everdict-Workspace says '${named}'`,
+    );
   }
   let role = Role.parse(row.role);
   const isDev = config.dev && row.issuer === DEV_ISSUER;
   if (row.personal && !isDev) {
     const member = await membership(store, row.workspace, row.subject);
-    if (!member) throw new EverdictError("UNAUTHENTICATED", `the person this API key acts as is no longer a member of '${row.workspace}'`);
+    if (!member)
+      throw new EverdictError(
+        "UNAUTHENTICATED",
+        `the person this API key acts as is no longer a member of '${row.workspace}'`,
+      );
     role = ROLES[Math.min(ROLES.indexOf(role), ROLES.indexOf(member))] ?? "viewer";
   }
   if (row.lastUsedAt === null || now - Date.parse(row.lastUsedAt) > 60_000) {
-    inputs.waitUntil(store.update(apiKeys).set({ lastUsedAt: iso(now) }).where(eq(apiKeys.id, row.id)).run());
+    inputs.waitUntil(
+      store
+        .update(apiKeys)
+        .set({ lastUsedAt: iso(now) })
+        .where(eq(apiKeys.id, row.id))
+        .run(),
+    );
   }
   const scope = Scope.parse(row.scope);
   return {
@@ -110,11 +146,21 @@ async function personPrincipal(token: string, inputs: Inputs): Promise<Principal
   const subject = await verifyPersonToken(token, config, now);
   const issuer = config.oidc?.issuer ?? "";
   const operator = config.operators.has(subject);
-  const base = { kind: "person" as const, subject, person: await personHash(issuer, subject), issuer, scope: "admin" as const, operator };
+  const base = {
+    kind: "person" as const,
+    subject,
+    person: await personHash(issuer, subject),
+    issuer,
+    scope: "admin" as const,
+    operator,
+  };
   const workspace = namedWorkspace(request);
   if (workspace === null) {
     if (inputs.workspaceOptional) return { ...base, workspace: "", role: operator ? "admin" : "viewer" };
-    throw new EverdictError("BAD_REQUEST", "name the workspace in the X-Everdict-Workspace header; GET /workspaces lists yours");
+    throw new EverdictError(
+      "BAD_REQUEST",
+      "name the workspace in the X-Everdict-Workspace header; GET /workspaces lists yours",
+    );
   }
   const role = await membership(store, workspace, subject);
   if (!role) throw new EverdictError("FORBIDDEN", `you are not a member of workspace '${workspace}'`);
@@ -139,10 +185,14 @@ export function parseRunnerToken(request: Request): { object: string; token: str
 
 /** `u-<hash>` and `w-<workspace>` are how Scheduler objects of runners are written in tokens. */
 export function tokenObject(object: string): string {
-  return object.startsWith("runners:user:") ? `u-${object.slice("runners:user:".length)}` : `w-${object.slice("runners:ws:".length)}`;
+  return object.startsWith("runners:user:")
+    ? `u-${object.slice("runners:user:".length)}`
+    : `w-${object.slice("runners:ws:".length)}`;
 }
 
 function objectOfToken(text: string): string | null {
   if (/^u-[0-9a-f]{32}$/.test(text)) return `runners:user:${text.slice(2)}`;
-  return /^w-/.test(text) && (text === "w-_shared" || WorkspaceId.safeParse(text.slice(2)).success) ? `runners:ws:${text.slice(2)}` : null;
+  return /^w-/.test(text) && (text === "w-_shared" || WorkspaceId.safeParse(text.slice(2)).success)
+    ? `runners:ws:${text.slice(2)}`
+    : null;
 }

@@ -1,6 +1,7 @@
 const encoder = new TextEncoder();
 
-export const toHex = (bytes: Uint8Array): string => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+export const toHex = (bytes: Uint8Array): string =>
+  [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export function toBase64(bytes: Uint8Array): string {
   let binary = "";
@@ -15,7 +16,8 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return out;
 }
 
-export const toBase64Url = (bytes: Uint8Array): string => toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+export const toBase64Url = (bytes: Uint8Array): string =>
+  toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 
 export function fromBase64Url(text: string): Uint8Array<ArrayBuffer> | null {
   if (!/^[A-Za-z0-9_-]*$/.test(text)) return null;
@@ -36,7 +38,10 @@ const keys = new Map<string, Promise<CryptoKey>>();
 function hmacKey(signingKey: string): Promise<CryptoKey> {
   let key = keys.get(signingKey);
   if (!key) {
-    key = crypto.subtle.importKey("raw", fromBase64(signingKey), { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
+    key = crypto.subtle.importKey("raw", fromBase64(signingKey), { name: "HMAC", hash: "SHA-256" }, false, [
+      "sign",
+      "verify",
+    ]);
     keys.set(signingKey, key);
   }
   return key;

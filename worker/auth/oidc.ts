@@ -37,14 +37,22 @@ export async function verifyPersonToken(token: string, config: Config, nowMs: nu
       clockTolerance: 30,
     });
     const subject = payload.sub ?? "";
-    if (subject.length === 0 || subject.length > 300) throw new EverdictError("UNAUTHENTICATED", "the token's subject must have 1 to 300 characters");
+    if (subject.length === 0 || subject.length > 300)
+      throw new EverdictError("UNAUTHENTICATED", "the token's subject must have 1 to 300 characters");
     return subject;
   } catch (error) {
     if (error instanceof EverdictError) throw error;
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     if (code === "ERR_JWKS_TIMEOUT" || (error instanceof TypeError && !code)) {
-      throw new EverdictError("UNAVAILABLE", "the token issuer's keys could not be fetched; try again", { retryAfterSec: 5, cause: error });
+      throw new EverdictError("UNAVAILABLE", "the token issuer's keys could not be fetched; try again", {
+        retryAfterSec: 5,
+        cause: error,
+      });
     }
-    throw new EverdictError("UNAUTHENTICATED", "the token is not valid here: its issuer, audience, times or signature do not match", { cause: error });
+    throw new EverdictError(
+      "UNAUTHENTICATED",
+      "the token is not valid here: its issuer, audience, times or signature do not match",
+      { cause: error },
+    );
   }
 }

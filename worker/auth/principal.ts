@@ -1,6 +1,6 @@
 import type { EverdictError as Problem } from "../../contracts/errors.ts";
 import { EverdictError } from "../../contracts/errors.ts";
-import { type Action, ACTIONS, may, type Role, type Scope } from "../../contracts/roles.ts";
+import { ACTIONS, type Action, may, type Role, type Scope } from "../../contracts/roles.ts";
 
 /** Who is calling, in which workspace, with which rights. */
 export interface Principal {
@@ -22,7 +22,8 @@ export function authorize(principal: Principal, action: Action): void {
   throw forbidden(principal, action);
 }
 
-export const allowed = (principal: Principal, action: Action): boolean => may(action, principal.role, principal.scope, principal.operator);
+export const allowed = (principal: Principal, action: Action): boolean =>
+  may(action, principal.role, principal.scope, principal.operator);
 
 function forbidden(principal: Principal, action: Action): Problem {
   const least = ACTIONS[action];

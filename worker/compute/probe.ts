@@ -1,10 +1,10 @@
+import type * as z from "zod";
 import type { Check as CheckSchema } from "../../contracts/operations/registry.ts";
 import { reachability } from "../../contracts/reachability.ts";
 import { type RuntimeSpec, runtimeSecretNames } from "../../contracts/runtime-spec.ts";
-import { iso, type Context } from "../context.ts";
+import { type Context, iso } from "../context.ts";
 import { hostAllowed, resolveSecrets } from "../secrets/resolve.ts";
 import { runtimeHealth } from "../store/schema.ts";
-import type * as z from "zod";
 
 /** Whole probe, so that an unreachable address does not hang the caller. */
 const PROBE_MS = 10_000;
@@ -21,7 +21,13 @@ export interface ProbeResult {
   checks: Check[];
 }
 
-const ended = (kind: string, reason: string | null, detail: string, checks: Check[]): ProbeResult => ({ kind, reachable: reason === null, detail, reason, checks });
+const ended = (kind: string, reason: string | null, detail: string, checks: Check[]): ProbeResult => ({
+  kind,
+  reachable: reason === null,
+  detail,
+  reason,
+  checks,
+});
 
 /** Asks the cluster whether it answers, with the stored credential and only where its secret may be sent. Runs no job. */
 export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResult> {
@@ -31,8 +37,18 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
   const needsRelay = spec.relay !== undefined || (spec.kind === "k8s" && spec.server === undefined);
   if (needsRelay || (!ctx.config.dev && reach.verdict !== "direct")) {
     const why = reach.reasons.join(", ") || "named";
-    checks.push({ name: "reachability", ok: false, detail: `not directly reachable: ${why}`, fix: "run a relay beside the cluster and name it in 'relay'" });
-    return ended(spec.kind, needsRelay ? "relay" : "blocked", `the control plane cannot dial this cluster itself (${why})`, checks);
+    checks.push({
+      name: "reachability",
+      ok: false,
+      detail: `not directly reachable: ${why}`,
+      fix: "run a relay beside the cluster and name it in 'relay'",
+    });
+    return ended(
+      spec.kind,
+      needsRelay ? "relay" : "blocked",
+      `the control plane cannot dial this cluster itself (${why})`,
+      checks,
+    );
   }
   checks.push({ name: "reachability", ok: true, detail: "dialled directly", fix: null });
   const address = new URL(spec.kind === "nomad" ? spec.addr : (spec.server ?? ""));
@@ -47,42 +63,84 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
 async function probeLocal(ctx: Context): Promise<ProbeResult> {
   if (!ctx.env.LOCAL) {
     const detail = "local runtimes run on the control-plane host and exist in development only";
-    return ended("local", "unavailable", detail, [{ name: "local", ok: false, detail, fix: "pair a self-hosted runner: everdict runner" }]);
+    return ended("local", "unavailable", detail, [
+      { name: "local", ok: false, detail, fix: "pair a self-hosted runner: everdict runner" },
+    ]);
   }
-  return ended("local", null, "in-process on the control-plane host", [{ name: "local", ok: true, detail: "executor bound", fix: null }]);
+  return ended("local", null, "in-process on the control-plane host", [
+    { name: "local", ok: true, detail: "executor bound", fix: null },
+  ]);
 }
 
 /** The cluster token, only if its secret has use 'cluster' and lists this very host. */
-async function clusterCredential(ctx: Context, spec: RuntimeSpec, address: URL): Promise<{ token: string | null } | { detail: string; fix: string }> {
+async function clusterCredential(
+  ctx: Context,
+  spec: RuntimeSpec,
+  address: URL,
+): Promise<{ token: string | null } | { detail: string; fix: string }> {
   const name = runtimeSecretNames(spec).find(({ field }) => field === "authSecret")?.name;
   if (name === undefined) return { token: null };
   const secret = (await resolveSecrets(ctx.env, ctx.config, ctx.store, ctx.principal.workspace, [name])).get(name);
-  if (!secret) return { detail: `secret '${name}' is not stored`, fix: `PUT /secrets/${name} with use 'cluster' and hosts ["${address.hostname}"]` };
-  if (secret.use !== "cluster") return { detail: `secret '${name}' has use '${secret.use ?? "none"}' and is never sent to a cluster`, fix: `store it with use 'cluster' and hosts ["${address.hostname}"]` };
-  if (!hostAllowed(secret.hosts, address)) return { detail: `secret '${name}' may not be sent to ${address.host}`, fix: `add ${address.host} to its hosts` };
+  if (!secret)
+    return {
+      detail: `secret '${name}' is not stored`,
+      fix: `PUT /secrets/${name} with use 'cluster' and hosts ["${address.hostname}"]`,
+    };
+  if (secret.use !== "cluster")
+    return {
+      detail: `secret '${name}' has use '${secret.use ?? "none"}' and is never sent to a cluster`,
+      fix: `store it with use 'cluster' and hosts ["${address.hostname}"]`,
+    };
+  if (!hostAllowed(secret.hosts, address))
+    return { detail: `secret '${name}' may not be sent to ${address.host}`, fix: `add ${address.host} to its hosts` };
   return { token: secret.value };
 }
 
-async function ask(ctx: Context, spec: Exclude<RuntimeSpec, { kind: "local" }>, address: URL, token: string | null, checks: Check[]): Promise<ProbeResult> {
+async function ask(
+  ctx: Context,
+  spec: Exclude<RuntimeSpec, { kind: "local" }>,
+  address: URL,
+  token: string | null,
+  checks: Check[],
+): Promise<ProbeResult> {
   const path = spec.kind === "nomad" ? "/v1/agent/self" : "/version";
   const headers: Record<string, string> = { accept: "application/json" };
   if (token !== null && spec.kind === "nomad") headers["x-nomad-token"] = token;
   if (token !== null && spec.kind === "k8s") headers.authorization = `Bearer ${token}`;
   let result: ProbeResult;
   try {
-    const answer = await fetch(new URL(address.pathname.replace(/\/$/, "") + path, address), { headers, redirect: "manual", signal: AbortSignal.timeout(PROBE_MS) });
+    const answer = await fetch(new URL(address.pathname.replace(/\/$/, "") + path, address), {
+      headers,
+      redirect: "manual",
+      signal: AbortSignal.timeout(PROBE_MS),
+    });
     result = await judge(spec, answer, checks);
   } catch (error) {
     const late = error instanceof DOMException && error.name === "TimeoutError";
-    const detail = late ? `no answer within ${PROBE_MS / 1_000} s` : "the connection could not be made (name, port, certificate or network)";
-    checks.push({ name: "connect", ok: false, detail, fix: "check the address and that the cluster's API is open to the control plane, or use a relay" });
+    const detail = late
+      ? `no answer within ${PROBE_MS / 1_000} s`
+      : "the connection could not be made (name, port, certificate or network)";
+    checks.push({
+      name: "connect",
+      ok: false,
+      detail,
+      fix: "check the address and that the cluster's API is open to the control plane, or use a relay",
+    });
     result = ended(spec.kind, late ? "timeout" : "connect", detail, checks);
   }
-  const state = { state: result.reachable ? "ok" : "open", detail: result.detail.slice(0, 500), checkedAt: iso(ctx.now()), nodeOs: [] };
+  const state = {
+    state: result.reachable ? "ok" : "open",
+    detail: result.detail.slice(0, 500),
+    checkedAt: iso(ctx.now()),
+    nodeOs: [],
+  };
   await ctx.store
     .insert(runtimeHealth)
     .values({ owner: ctx.principal.workspace, id: spec.id, ...state })
-    .onConflictDoUpdate({ target: [runtimeHealth.owner, runtimeHealth.id], set: { state: state.state, detail: state.detail, checkedAt: state.checkedAt } })
+    .onConflictDoUpdate({
+      target: [runtimeHealth.owner, runtimeHealth.id],
+      set: { state: state.state, detail: state.detail, checkedAt: state.checkedAt },
+    })
     .run();
   return result;
 }
@@ -110,7 +168,8 @@ function versionText(kind: string, body: string): string {
     const parsed: unknown = JSON.parse(body);
     const at = (value: unknown, ...keys: string[]): string | null => {
       let here: unknown = value;
-      for (const key of keys) here = typeof here === "object" && here !== null ? (here as Record<string, unknown>)[key] : undefined;
+      for (const key of keys)
+        here = typeof here === "object" && here !== null ? (here as Record<string, unknown>)[key] : undefined;
       return typeof here === "string" ? here.slice(0, 60) : null;
     };
     const version = kind === "nomad" ? at(parsed, "config", "Version", "Version") : at(parsed, "gitVersion");

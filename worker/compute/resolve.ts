@@ -32,19 +32,27 @@ export interface ResolvedTarget {
 }
 
 export const unknownTarget = (target: string, workspace: string): EverdictError =>
-  new EverdictError("NOT_FOUND", `runtime '${target}' is not registered in workspace '${workspace}'`, { data: { runtime: target } });
+  new EverdictError("NOT_FOUND", `runtime '${target}' is not registered in workspace '${workspace}'`, {
+    data: { runtime: target },
+  });
 
 /**
  * The one answer to "which compute is that", from (workspace, subject, target) and nothing else. A target that does not
  * resolve never falls back to other compute.
  * @throws EverdictError NOT_FOUND naming the target; BAD_REQUEST when it cannot be used by this subject or here
  */
-export async function resolveTarget(store: Store, config: Config, subject: Subject, target: string): Promise<ResolvedTarget> {
+export async function resolveTarget(
+  store: Store,
+  config: Config,
+  subject: Subject,
+  target: string,
+): Promise<ResolvedTarget> {
   if (target === "self" || target.startsWith("self:")) return resolveRunner(store, subject, target);
   const at = target.indexOf("@");
   const id = at < 0 ? target : target.slice(0, at);
   const version = at < 0 ? "latest" : target.slice(at + 1);
-  if (!RegistryId.safeParse(id).success || (version !== "latest" && !Version.safeParse(version).success)) throw unknownTarget(target, subject.workspace);
+  if (!RegistryId.safeParse(id).success || (version !== "latest" && !Version.safeParse(version).success))
+    throw unknownTarget(target, subject.workspace);
   let row: Awaited<ReturnType<typeof find>>;
   try {
     row = await find(store, "runtime", subject.workspace, id, version);
@@ -54,9 +62,13 @@ export async function resolveTarget(store: Store, config: Config, subject: Subje
   }
   const spec = RuntimeSpec.parse(JSON.parse(row.spec));
   if (spec.kind === "local" && !config.dev) {
-    throw new EverdictError("BAD_REQUEST", "a local runtime runs on the control-plane host and works in development only; pair a self-hosted runner (everdict runner) and name 'self'", {
-      issues: [{ path: "runtime", message: "name 'self' or a cluster runtime" }],
-    });
+    throw new EverdictError(
+      "BAD_REQUEST",
+      "a local runtime runs on the control-plane host and works in development only; pair a self-hosted runner (everdict runner) and name 'self'",
+      {
+        issues: [{ path: "runtime", message: "name 'self' or a cluster runtime" }],
+      },
+    );
   }
   const newest = at < 0 ? spec : await newestSpec(store, subject.workspace, id, spec);
   return {
@@ -110,12 +122,17 @@ export const workspaceObject = (workspace: string): string => `runners:ws:${work
 
 async function resolveRunner(store: Store, subject: Subject, target: string): Promise<ResolvedTarget> {
   const shared = target === "self:ws" || target.startsWith("self:ws:");
-  const runnerId = target === "self" || target === "self:ws" ? null : target.slice(shared ? "self:ws:".length : "self:".length);
+  const runnerId =
+    target === "self" || target === "self:ws" ? null : target.slice(shared ? "self:ws:".length : "self:".length);
   if (runnerId !== null && !RunnerId.safeParse(runnerId).success) throw unknownTarget(target, subject.workspace);
   if (!shared && subject.person === null) {
-    throw new EverdictError("BAD_REQUEST", `'${target}' means your own machines, and this API key acts as the workspace; use a personal key, or self:ws for the workspace's runners`, {
-      issues: [{ path: "runtime", message: "needs a personal API key, or name self:ws" }],
-    });
+    throw new EverdictError(
+      "BAD_REQUEST",
+      `'${target}' means your own machines, and this API key acts as the workspace; use a personal key, or self:ws for the workspace's runners`,
+      {
+        issues: [{ path: "runtime", message: "needs a personal API key, or name self:ws" }],
+      },
+    );
   }
   const object = shared ? workspaceObject(subject.workspace) : userObject(subject.person ?? "");
   if (runnerId !== null) {
@@ -132,8 +149,18 @@ async function resolveRunner(store: Store, subject: Subject, target: string): Pr
 /** The deployment's own compute for requests that name no target. @throws EverdictError BAD_REQUEST that says how to name one */
 export function defaultTarget(config: Config, workspace: string): string {
   if (config.compute?.kind === "docker") return "self:ws";
-  if (config.compute?.kind === "nomad" && config.compute.runtime) return config.compute.runtime.slice(`${SHARED_OWNER}/`.length);
-  throw new EverdictError("BAD_REQUEST", "no target is named and this deployment declares no compute of its own; name one", {
-    issues: [{ path: "runtime", message: `give a runtime of workspace '${workspace}' (GET /runtimes), 'self' for your own runners or 'self:ws' for the workspace's` }],
-  });
+  if (config.compute?.kind === "nomad" && config.compute.runtime)
+    return config.compute.runtime.slice(`${SHARED_OWNER}/`.length);
+  throw new EverdictError(
+    "BAD_REQUEST",
+    "no target is named and this deployment declares no compute of its own; name one",
+    {
+      issues: [
+        {
+          path: "runtime",
+          message: `give a runtime of workspace '${workspace}' (GET /runtimes), 'self' for your own runners or 'self:ws' for the workspace's`,
+        },
+      ],
+    },
+  );
 }

@@ -1,8 +1,16 @@
 import { and, eq, isNull } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
-import type { DispatcherRpc, FeedAnswer, FeedItem, Grant, ScorecardEnd, Settlement, StartAnswer } from "../../contracts/rpc.ts";
+import type {
+  DispatcherRpc,
+  FeedAnswer,
+  FeedItem,
+  Grant,
+  ScorecardEnd,
+  Settlement,
+  StartAnswer,
+} from "../../contracts/rpc.ts";
 import { sha256 } from "../auth/digest.ts";
-import { resolveTarget, type ResolvedTarget } from "../compute/resolve.ts";
+import { type ResolvedTarget, resolveTarget } from "../compute/resolve.ts";
 import { iso, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf } from "../environment.ts";
 import { activeObjects, runs, scorecards } from "../store/schema.ts";
@@ -19,7 +27,10 @@ async function versionsOf(env: Env, grants: readonly Grant[]): Promise<Map<Grant
   const out = new Map<Grant, ResolvedTarget | EverdictError>();
   for (const grant of grants) {
     try {
-      out.set(grant, await resolveTarget(store, configOf(env), { workspace: grant.workspace, person: null }, grant.target));
+      out.set(
+        grant,
+        await resolveTarget(store, configOf(env), { workspace: grant.workspace, person: null }, grant.target),
+      );
     } catch (error) {
       if (!(error instanceof EverdictError) || error.status >= 500) throw error;
       out.set(grant, error);
@@ -36,12 +47,24 @@ export async function start(env: Env, object: string, grants: Grant[]): Promise<
   for (const grant of grants) {
     const found = resolved.get(grant);
     if (!(found instanceof EverdictError)) continue;
-    const failure = { stage: "dispatch" as const, class: "config" as const, code: "RUNTIME_GONE", message: found.message, retryable: false };
+    const failure = {
+      stage: "dispatch" as const,
+      class: "config" as const,
+      code: "RUNTIME_GONE",
+      message: found.message,
+      retryable: false,
+    };
     answers.push({ kind: "failed", runId: grant.runId, epoch: grant.epoch, failure });
   }
   if (startable.length === 0) return answers;
   if (!isLocal(object)) {
-    const failure = { stage: "dispatch" as const, class: "config" as const, code: "NO_BACKEND", message: "this version runs jobs on runners and local runtimes only", retryable: false };
+    const failure = {
+      stage: "dispatch" as const,
+      class: "config" as const,
+      code: "NO_BACKEND",
+      message: "this version runs jobs on runners and local runtimes only",
+      retryable: false,
+    };
     return [...answers, ...startable.map(({ runId, epoch }) => ({ kind: "failed" as const, runId, epoch, failure }))];
   }
   const version = (grant: Grant): string => {
@@ -57,17 +80,38 @@ export async function observe(env: Env, object: string, units: Units): Promise<v
   const observation = await observeLocal(env, (await sha256(object)).slice(0, 8), units);
   await schedulerOf(env, object).observed(observation);
   // Only now is the result durable in the object.
-  await forgetLocal(env, observation.units.filter(({ state }) => state === "finished" || state === "stopped").map(({ name }) => name));
+  await forgetLocal(
+    env,
+    observation.units.filter(({ state }) => state === "finished" || state === "stopped").map(({ name }) => name),
+  );
 }
 
 export async function stop(env: Env, object: string, units: { name: string }[]): Promise<void> {
-  if (isLocal(object)) await stopLocal(env, units.map(({ name }) => name));
+  if (isLocal(object))
+    await stopLocal(
+      env,
+      units.map(({ name }) => name),
+    );
 }
 
-export async function markActive(env: Env, kind: "scheduler" | "scorecard", name: string, active: boolean): Promise<void> {
+export async function markActive(
+  env: Env,
+  kind: "scheduler" | "scorecard",
+  name: string,
+  active: boolean,
+): Promise<void> {
   const store = storeOf(env);
-  if (active) await store.insert(activeObjects).values({ kind, name, since: iso(Date.now()) }).onConflictDoNothing().run();
-  else await store.delete(activeObjects).where(and(eq(activeObjects.kind, kind), eq(activeObjects.name, name))).run();
+  if (active)
+    await store
+      .insert(activeObjects)
+      .values({ kind, name, since: iso(Date.now()) })
+      .onConflictDoNothing()
+      .run();
+  else
+    await store
+      .delete(activeObjects)
+      .where(and(eq(activeObjects.kind, kind), eq(activeObjects.name, name)))
+      .run();
 }
 
 /** Ends runs of a scorecard: where they stand for those that were fed, in D1 for the others. */

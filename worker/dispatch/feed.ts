@@ -1,10 +1,10 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import { HarnessSpec } from "../../contracts/harness.ts";
-import { isTerminal } from "../../contracts/run.ts";
 import type { EnqueueEntry, FeedAnswer, FeedItem, RunDigest, Settlement } from "../../contracts/rpc.ts";
+import { isTerminal } from "../../contracts/run.ts";
 import { type ResolvedTarget, resolveTarget } from "../compute/resolve.ts";
-import { iso, storeOf, type Store } from "../context.ts";
+import { iso, type Store, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf } from "../environment.ts";
 import { renderCase } from "../lanes/job.ts";
 import { casesById } from "../lanes/scorecard.ts";
@@ -27,7 +27,13 @@ interface Ready {
 export async function feed(env: Env, scorecardId: string, items: readonly FeedItem[]): Promise<FeedAnswer[]> {
   const store = storeOf(env);
   const card = await store.select().from(scorecards).where(eq(scorecards.id, scorecardId)).get();
-  if (!card) return items.map(({ runId }) => ({ runId, ok: false, retryAfterSec: 5, detail: "the scorecard is not stored yet" }));
+  if (!card)
+    return items.map(({ runId }) => ({
+      runId,
+      ok: false,
+      retryAfterSec: 5,
+      detail: "the scorecard is not stored yet",
+    }));
   const rows = await rowsOf(store, items);
   const harness = await storedHarness(store, card);
   const answers = new Map<string, FeedAnswer>();
@@ -38,13 +44,16 @@ export async function feed(env: Env, scorecardId: string, items: readonly FeedIt
     else if (isTerminal(row.status)) answers.set(runId, { runId, ok: false, settled: digestOfRow(row) });
   }
   const open = [...rows.values()].filter((row) => !answers.has(row.id));
-  const cases = await casesById(store, card.datasetOwner, card.datasetId, card.datasetVersion, [...new Set(open.map(({ caseId }) => caseId))]);
+  const cases = await casesById(store, card.datasetOwner, card.datasetId, card.datasetVersion, [
+    ...new Set(open.map(({ caseId }) => caseId)),
+  ]);
   const ready: Ready[] = [];
   const targets = new Map<string, Promise<ResolvedTarget>>();
   for (const row of open) {
     const evalCase = cases.get(row.caseId);
     const suggested = targetOf.get(row.id) ?? card.targets[0] ?? "self";
-    const target = row.object !== null ? row.target : card.explicitTargets ? suggested : (evalCase?.placement?.target ?? suggested);
+    const target =
+      row.object !== null ? row.target : card.explicitTargets ? suggested : (evalCase?.placement?.target ?? suggested);
     try {
       if (!evalCase) throw new EverdictError("NOT_FOUND", `case '${row.caseId}' is no longer in the dataset`);
       const subject = { workspace: card.workspace, person: card.principal.person };
@@ -60,7 +69,9 @@ export async function feed(env: Env, scorecardId: string, items: readonly FeedIt
     }
   }
   for (const answer of await handOver(env, store, card, ready)) answers.set(answer.runId, answer);
-  return items.map(({ runId }) => answers.get(runId) ?? { runId, ok: false, retryAfterSec: 5, detail: "not handed over" });
+  return items.map(
+    ({ runId }) => answers.get(runId) ?? { runId, ok: false, retryAfterSec: 5, detail: "not handed over" },
+  );
 }
 
 async function rowsOf(store: Store, items: readonly FeedItem[]): Promise<Map<string, RunRow>> {
@@ -76,9 +87,17 @@ async function storedHarness(store: Store, card: ScorecardRow) {
   const row = await store
     .select({ spec: registry.spec })
     .from(registry)
-    .where(and(eq(registry.kind, "harness"), eq(registry.owner, card.harnessOwner), eq(registry.id, card.harnessId), eq(registry.version, card.harnessVersion)))
+    .where(
+      and(
+        eq(registry.kind, "harness"),
+        eq(registry.owner, card.harnessOwner),
+        eq(registry.id, card.harnessId),
+        eq(registry.version, card.harnessVersion),
+      ),
+    )
     .get();
-  if (!row) throw new EverdictError("UNAVAILABLE", "the harness of the scorecard is not readable", { retryAfterSec: 5 });
+  if (!row)
+    throw new EverdictError("UNAVAILABLE", "the harness of the scorecard is not readable", { retryAfterSec: 5 });
   const spec = HarnessSpec.parse(JSON.parse(row.spec));
   return commandBody({ owner: card.harnessOwner, id: card.harnessId, version: card.harnessVersion, spec });
 }
@@ -97,22 +116,42 @@ async function handOver(env: Env, store: Store, card: ScorecardRow, ready: reado
     if (!first || limits === null) continue;
     const claimed = await claim(store, group);
     const entries = group.filter(({ row }) => claimed.has(row.id)).map(({ entry }) => entry);
-    for (const { row } of group) if (!claimed.has(row.id)) answers.push({ runId: row.id, ok: false, settled: cancelledDigest(row.id) });
+    for (const { row } of group)
+      if (!claimed.has(row.id)) answers.push({ runId: row.id, ok: false, settled: cancelledDigest(row.id) });
     if (entries.length === 0) continue;
     const enqueued = await schedulerOf(env, object).enqueue(object, first.resolved.envelope, limits, entries);
     for (const answer of enqueued) {
-      answers.push(answer.ok ? { runId: answer.runId, ok: true } : { runId: answer.runId, ok: false, retryAfterSec: answer.retryAfterSec, detail: answer.detail });
+      answers.push(
+        answer.ok
+          ? { runId: answer.runId, ok: true }
+          : { runId: answer.runId, ok: false, retryAfterSec: answer.retryAfterSec, detail: answer.detail },
+      );
     }
   }
   return answers;
 }
 
-const cancelledDigest = (runId: string): RunDigest => ({ runId, status: "cancelled", score: null, pass: null, durationMs: null, failureClass: null, failureCode: null });
+const cancelledDigest = (runId: string): RunDigest => ({
+  runId,
+  status: "cancelled",
+  score: null,
+  pass: null,
+  durationMs: null,
+  failureClass: null,
+  failureCode: null,
+});
 
 /** Binds runs to their object unless somebody ended them first; answers those that are bound. */
 async function claim(store: Store, group: readonly Ready[]): Promise<Set<string>> {
   const bound = JSON.stringify(
-    group.map(({ row, resolved }) => [row.id, resolved.object, resolved.target, resolved.runtime?.id ?? null, resolved.runtime?.version ?? null, resolved.pinnedVersion]),
+    group.map(({ row, resolved }) => [
+      row.id,
+      resolved.object,
+      resolved.target,
+      resolved.runtime?.id ?? null,
+      resolved.runtime?.version ?? null,
+      resolved.pinnedVersion,
+    ]),
   );
   const rows = await store.all<{ id: string }>(sql`
     update runs set object = claim.value ->> 1, target = claim.value ->> 2, runtime_id = claim.value ->> 3,
@@ -132,7 +171,13 @@ async function settleUnfed(env: Env, row: RunRow, error: EverdictError): Promise
     epoch: row.epoch,
     status: "failed",
     result: null,
-    failure: { stage: "dispatch", class: "config", code: error.code, message: error.message.slice(0, 4_000), retryable: false },
+    failure: {
+      stage: "dispatch",
+      class: "config",
+      code: error.code,
+      message: error.message.slice(0, 4_000),
+      retryable: false,
+    },
     provenance: null,
     attempts: [],
     runtimeVersion: null,

@@ -1,14 +1,14 @@
 import { EverdictError } from "../../contracts/errors.ts";
 import type { Job } from "../../contracts/job.ts";
 import { attemptName } from "../../contracts/names.ts";
-import type { Failure } from "../../contracts/run.ts";
 import type { Grant } from "../../contracts/rpc.ts";
-import { LEASE_MS, type AttemptRef, type LeasedAttempt } from "../../contracts/runner-protocol.ts";
+import type { Failure } from "../../contracts/run.ts";
+import { type AttemptRef, LEASE_MS, type LeasedAttempt } from "../../contracts/runner-protocol.ts";
 import { sign } from "../auth/digest.ts";
 import { storeOf, withDeadline } from "../context.ts";
 import { type Config, configOf, type Env } from "../environment.ts";
 import { logEvent } from "../observability/log.ts";
-import { resolveSecrets, type ResolvedSecret } from "../secrets/resolve.ts";
+import { type ResolvedSecret, resolveSecrets } from "../secrets/resolve.ts";
 
 /** D1 may stall for 60–90 s; jobs with secrets then wait, the others go on. */
 const SECRETS_MS = 3_000;
@@ -21,13 +21,24 @@ export type Readied =
   | ({ kind: "withheld"; reason: "secrets-unavailable"; detail: string; retryAfterSec: number } & AttemptRef)
   | ({ kind: "rejected"; failure: Failure } & AttemptRef);
 
-export const logToken = async (config: Config, runId: string, epoch: number): Promise<string> => `${runId}.${epoch}.${await sign(config.signingKey, "log", `${runId}.${epoch}`)}`;
+export const logToken = async (config: Config, runId: string, epoch: number): Promise<string> =>
+  `${runId}.${epoch}.${await sign(config.signingKey, "log", `${runId}.${epoch}`)}`;
 
-const config = (code: string, message: string): Failure => ({ stage: "dispatch", class: "config", code, message, retryable: false });
+const config = (code: string, message: string): Failure => ({
+  stage: "dispatch",
+  class: "config",
+  code,
+  message,
+  retryable: false,
+});
 
 function secretNames(grant: Grant): string[] {
   const { job } = grant;
-  return [...Object.values(job.secretEnv), ...(job.git?.authSecret === undefined ? [] : [job.git.authSecret]), ...(job.imagePullSecret === null ? [] : [job.imagePullSecret])];
+  return [
+    ...Object.values(job.secretEnv),
+    ...(job.git?.authSecret === undefined ? [] : [job.git.authSecret]),
+    ...(job.imagePullSecret === null ? [] : [job.imagePullSecret]),
+  ];
 }
 
 /** Completes grants with what only the moment of dispatch knows: values of secrets, registry credentials, the log token. */
@@ -44,36 +55,93 @@ export async function readyGrants(env: Env, grants: readonly Grant[]): Promise<R
   await Promise.all(
     [...byWorkspace].map(async ([workspace, names]) => {
       try {
-        resolved.set(workspace, await withDeadline(resolveSecrets(env, configOf(env), storeOf(env), workspace, [...names]), SECRETS_MS, "the secret store"));
+        resolved.set(
+          workspace,
+          await withDeadline(
+            resolveSecrets(env, configOf(env), storeOf(env), workspace, [...names]),
+            SECRETS_MS,
+            "the secret store",
+          ),
+        );
       } catch (error) {
         logEvent("secrets.unavailable", { workspace, error: error instanceof Error ? error.name : "unknown" });
         resolved.set(workspace, null);
       }
     }),
   );
-  return Promise.all(grants.map((grant) => ready(configOf(env), grant, resolved.get(grant.workspace) ?? (secretNames(grant).length === 0 ? new Map() : null))));
+  return Promise.all(
+    grants.map((grant) =>
+      ready(
+        configOf(env),
+        grant,
+        resolved.get(grant.workspace) ?? (secretNames(grant).length === 0 ? new Map() : null),
+      ),
+    ),
+  );
 }
 
-async function ready(configuration: Config, grant: Grant, secrets: Map<string, ResolvedSecret> | null): Promise<Readied> {
+async function ready(
+  configuration: Config,
+  grant: Grant,
+  secrets: Map<string, ResolvedSecret> | null,
+): Promise<Readied> {
   const { runId, epoch, job } = grant;
   if (secrets === null) {
-    return { kind: "withheld", runId, epoch, reason: "secrets-unavailable", detail: "the secret store did not answer; the job waits for its secrets", retryAfterSec: SECRETS_RETRY_SEC };
+    return {
+      kind: "withheld",
+      runId,
+      epoch,
+      reason: "secrets-unavailable",
+      detail: "the secret store did not answer; the job waits for its secrets",
+      retryAfterSec: SECRETS_RETRY_SEC,
+    };
   }
   const values: Record<string, string> = {};
   let total = 0;
   for (const [variable, name] of Object.entries(job.secretEnv)) {
     const secret = secrets.get(name);
-    if (!secret) return { kind: "rejected", runId, epoch, failure: config("SECRET_MISSING", `secret '${name}' (for ${variable}) is not stored; an admin stores it with PUT /secrets/${name}`) };
+    if (!secret)
+      return {
+        kind: "rejected",
+        runId,
+        epoch,
+        failure: config(
+          "SECRET_MISSING",
+          `secret '${name}' (for ${variable}) is not stored; an admin stores it with PUT /secrets/${name}`,
+        ),
+      };
     if (secret.use !== "job") {
-      return { kind: "rejected", runId, epoch, failure: config("SECRET_USE", `secret '${name}' has use '${secret.use ?? "none"}' and is never injected into a job; store one of use 'job'`) };
+      return {
+        kind: "rejected",
+        runId,
+        epoch,
+        failure: config(
+          "SECRET_USE",
+          `secret '${name}' has use '${secret.use ?? "none"}' and is never injected into a job; store one of use 'job'`,
+        ),
+      };
     }
     values[variable] = secret.value;
     total += secret.value.length;
   }
-  if (total > 48 * 1024) return { kind: "rejected", runId, epoch, failure: config("SECRETS_TOO_LARGE", `the job's secrets are ${total} bytes together, at most 49152`) };
+  if (total > 48 * 1024)
+    return {
+      kind: "rejected",
+      runId,
+      epoch,
+      failure: config("SECRETS_TOO_LARGE", `the job's secrets are ${total} bytes together, at most 49152`),
+    };
   const git = job.git?.authSecret === undefined ? null : secrets.get(job.git.authSecret);
   if (git === undefined || (git !== null && git.use !== "job")) {
-    return { kind: "rejected", runId, epoch, failure: config("SECRET_MISSING", `secret '${job.git?.authSecret}' for the git clone is not stored with use 'job'`) };
+    return {
+      kind: "rejected",
+      runId,
+      epoch,
+      failure: config(
+        "SECRET_MISSING",
+        `secret '${job.git?.authSecret}' for the git clone is not stored with use 'job'`,
+      ),
+    };
   }
   const registryAuth = registryOf(job.imagePullSecret, secrets);
   if ("failure" in registryAuth) return { kind: "rejected", runId, epoch, failure: registryAuth.failure };
@@ -94,10 +162,14 @@ async function ready(configuration: Config, grant: Grant, secrets: Map<string, R
   };
 }
 
-function registryOf(name: string | null, secrets: Map<string, ResolvedSecret>): { auth: LeasedAttempt["registryAuth"] } | { failure: Failure } {
+function registryOf(
+  name: string | null,
+  secrets: Map<string, ResolvedSecret>,
+): { auth: LeasedAttempt["registryAuth"] } | { failure: Failure } {
   if (name === null) return { auth: null };
   const secret = secrets.get(name);
-  if (!secret || secret.use !== "registry") return { failure: config("SECRET_USE", `secret '${name}' for image pulls is not stored with use 'registry'`) };
+  if (secret?.use !== "registry")
+    return { failure: config("SECRET_USE", `secret '${name}' for image pulls is not stored with use 'registry'`) };
   try {
     const value: unknown = JSON.parse(secret.value);
     if (typeof value === "object" && value !== null && "host" in value && "username" in value && "password" in value) {
@@ -111,7 +183,8 @@ function registryOf(name: string | null, secrets: Map<string, ResolvedSecret>): 
 
 /** The Job of an attempt: its template, with the name, labels and facts of this grant. */
 export function jobOf(grant: Grant): Job {
-  if (grant.name !== attemptName(grant.objectHash, grant.runId, grant.epoch)) throw new EverdictError("INTERNAL", "an attempt's name does not belong to its run");
+  if (grant.name !== attemptName(grant.objectHash, grant.runId, grant.epoch))
+    throw new EverdictError("INTERNAL", "an attempt's name does not belong to its run");
   return {
     ...grant.job,
     name: grant.name,

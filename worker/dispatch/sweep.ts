@@ -1,4 +1,4 @@
-import { and, eq, isNull, lt, sql } from "drizzle-orm";
+import { and, eq, isNull, lt } from "drizzle-orm";
 import { EvalCase } from "../../contracts/case.ts";
 import { HarnessBody, HarnessSpec } from "../../contracts/harness.ts";
 import { resolveTarget } from "../compute/resolve.ts";
@@ -9,8 +9,8 @@ import { renderCase } from "../lanes/job.ts";
 import { commandBody, entryOf, limitsOf } from "../lanes/submit.ts";
 import { logEvent } from "../observability/log.ts";
 import { beginStored } from "../services/scorecards.ts";
-import { activeObjects, idempotency, registry, runs, scorecards } from "../store/schema.ts";
 import type { RunRow } from "../store/run-rows.ts";
+import { activeObjects, idempotency, registry, runs, scorecards } from "../store/schema.ts";
 
 /** A request that is still being answered is left alone. */
 const SETTLING_MS = 10_000;
@@ -18,7 +18,8 @@ const SETTLING_MS = 10_000;
 const ABANDONED_MS = 10 * 60_000;
 const BATCH = 200;
 
-const worded = (error: unknown): string => (error instanceof Error ? `${error.name}: ${error.message}`.slice(0, 300) : "unknown");
+const worded = (error: unknown): string =>
+  error instanceof Error ? `${error.name}: ${error.message}`.slice(0, 300) : "unknown";
 
 /**
  * What an alarm or an answer that was lost would leave undone: wakes objects with live state, hands over what was stored
@@ -30,15 +31,23 @@ export async function sweep(env: Env): Promise<void> {
   const active = await store.select().from(activeObjects).limit(1_000).all();
   for (const { kind, name } of active) {
     try {
-      const { active: live } = kind === "scheduler" ? await schedulerOf(env, name).sweep() : await scorecardOf(env, name).sweep();
-      if (!live) await store.delete(activeObjects).where(and(eq(activeObjects.kind, kind), eq(activeObjects.name, name))).run();
+      const { active: live } =
+        kind === "scheduler" ? await schedulerOf(env, name).sweep() : await scorecardOf(env, name).sweep();
+      if (!live)
+        await store
+          .delete(activeObjects)
+          .where(and(eq(activeObjects.kind, kind), eq(activeObjects.name, name)))
+          .run();
     } catch (error) {
       logEvent("sweep.object-failed", { kind, name, error: worded(error) });
     }
   }
   await reEnqueue(env, now);
   await beginAgain(env, now);
-  await store.delete(idempotency).where(lt(idempotency.createdAt, iso(now - IDEMPOTENCY_KEPT_MS))).run();
+  await store
+    .delete(idempotency)
+    .where(lt(idempotency.createdAt, iso(now - IDEMPOTENCY_KEPT_MS)))
+    .run();
 }
 
 async function reEnqueue(env: Env, now: number): Promise<void> {
@@ -46,7 +55,14 @@ async function reEnqueue(env: Env, now: number): Promise<void> {
   const rows = await store
     .select()
     .from(runs)
-    .where(and(eq(runs.acknowledged, false), isNull(runs.scorecardId), eq(runs.status, "queued"), lt(runs.createdAt, iso(now - SETTLING_MS))))
+    .where(
+      and(
+        eq(runs.acknowledged, false),
+        isNull(runs.scorecardId),
+        eq(runs.status, "queued"),
+        lt(runs.createdAt, iso(now - SETTLING_MS)),
+      ),
+    )
     .limit(BATCH)
     .all();
   for (const row of rows) {
@@ -69,7 +85,12 @@ async function enqueueStored(env: Env, row: RunRow): Promise<void> {
         .select({ spec: registry.spec })
         .from(registry)
         .where(
-          and(eq(registry.kind, "harness"), eq(registry.owner, row.harnessOwner ?? ""), eq(registry.id, row.harnessId), eq(registry.version, row.harnessVersion)),
+          and(
+            eq(registry.kind, "harness"),
+            eq(registry.owner, row.harnessOwner ?? ""),
+            eq(registry.id, row.harnessId),
+            eq(registry.version, row.harnessVersion),
+          ),
         )
         .get()
     )?.spec;
@@ -80,7 +101,9 @@ async function enqueueStored(env: Env, row: RunRow): Promise<void> {
   const resolved = await resolveTarget(store, configOf(env), { workspace: row.workspace, person }, row.target);
   const rendered = await renderCase(harness, EvalCase.parse(JSON.parse(row.caseBody)), resolved.runtime?.spec ?? null);
   const priority = row.priority === "batch" ? ("batch" as const) : ("interactive" as const);
-  await schedulerOf(env, row.object).enqueue(row.object, resolved.envelope, await limitsOf(store, row.workspace), [entryOf({ ...row, priority }, resolved, rendered)]);
+  await schedulerOf(env, row.object).enqueue(row.object, resolved.envelope, await limitsOf(store, row.workspace), [
+    entryOf({ ...row, priority }, resolved, rendered),
+  ]);
 }
 
 async function beginAgain(env: Env, now: number): Promise<void> {
@@ -95,7 +118,10 @@ async function beginAgain(env: Env, now: number): Promise<void> {
     try {
       if (row.complete) await beginStored(systemContext(env, row.workspace), row);
       else if (row.createdAt < iso(now - ABANDONED_MS)) {
-        await store.batch([store.run(sql`delete from runs where scorecard_id = ${row.id}`), store.delete(scorecards).where(eq(scorecards.id, row.id))]);
+        await store.batch([
+          store.delete(runs).where(eq(runs.scorecardId, row.id)),
+          store.delete(scorecards).where(eq(scorecards.id, row.id)),
+        ]);
       }
     } catch (error) {
       logEvent("sweep.begin-failed", { scorecardId: row.id, error: worded(error) });
@@ -108,7 +134,16 @@ function systemContext(env: Env, workspace: string): Context {
   return {
     env,
     config: configOf(env),
-    principal: { kind: "key", subject: "system", person: null, issuer: "system", workspace, role: "admin", scope: "admin", operator: false },
+    principal: {
+      kind: "key",
+      subject: "system",
+      person: null,
+      issuer: "system",
+      workspace,
+      role: "admin",
+      scope: "admin",
+      operator: false,
+    },
     requestId: "sweep",
     store: storeOf(env),
     origin: "",

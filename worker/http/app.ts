@@ -16,20 +16,43 @@ import { callOperation } from "./call.ts";
 import { guardDevelopment } from "./development.ts";
 import { type Input, STREAMS, WITHOUT_WORKSPACE } from "./handlers.ts";
 import { openApiDocument } from "./openapi.ts";
+import { servePage } from "./pages.ts";
 import { parseInput } from "./parse.ts";
 import { asEverdictError, problemResponse } from "./problem.ts";
-import { servePage } from "./pages.ts";
 
 type Bindings = { Bindings: Env; Variables: { requestId: string } };
 
 const now = () => Date.now();
 const newId = randomIds(now);
 
-export async function contextOf(env: Env, request: Request, requestId: string, waitUntil: (promise: Promise<unknown>) => void, operation: string): Promise<Context> {
+export async function contextOf(
+  env: Env,
+  request: Request,
+  requestId: string,
+  waitUntil: (promise: Promise<unknown>) => void,
+  operation: string,
+): Promise<Context> {
   const config = configOf(env);
   const store = storeOf(env);
-  const principal = await authenticate({ request, store, config, now: now(), waitUntil, workspaceOptional: WITHOUT_WORKSPACE.has(operation) });
-  return { env, config, principal, requestId, store, origin: config.publicUrl ?? new URL(request.url).origin, now, newId, waitUntil };
+  const principal = await authenticate({
+    request,
+    store,
+    config,
+    now: now(),
+    waitUntil,
+    workspaceOptional: WITHOUT_WORKSPACE.has(operation),
+  });
+  return {
+    env,
+    config,
+    principal,
+    requestId,
+    store,
+    origin: config.publicUrl ?? new URL(request.url).origin,
+    now,
+    newId,
+    waitUntil,
+  };
 }
 
 const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
@@ -37,7 +60,10 @@ const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 function queryOf(url: URL): Record<string, unknown> {
   const out: Record<string, unknown> = {};
   for (const [name, value] of url.searchParams) {
-    if (name in out) throw new EverdictError("BAD_REQUEST", `query parameter '${name.slice(0, 100)}' is given twice`, { issues: [{ path: name.slice(0, 300), message: "give it once" }] });
+    if (name in out)
+      throw new EverdictError("BAD_REQUEST", `query parameter '${name.slice(0, 100)}' is given twice`, {
+        issues: [{ path: name.slice(0, 300), message: "give it once" }],
+      });
     out[name] = value;
   }
   return out;
@@ -57,20 +83,48 @@ async function withETag(request: Request, response: Response, text: string): Pro
   return known.includes(etag) ? new Response(null, { status: 304, headers: response.headers }) : response;
 }
 
-async function serveUser(operation: Operation, request: Request, env: Env, params: Record<string, string>, requestId: string, waitUntil: (promise: Promise<unknown>) => void): Promise<Response> {
+async function serveUser(
+  operation: Operation,
+  request: Request,
+  env: Env,
+  params: Record<string, string>,
+  requestId: string,
+  waitUntil: (promise: Promise<unknown>) => void,
+): Promise<Response> {
   const ctx = await contextOf(env, request, requestId, waitUntil, operation.name);
   const query = queryOf(new URL(request.url));
-  const stream = STREAMS[operation.name as keyof typeof STREAMS] as ((ctx: Context, input: Input<unknown>, request: Request) => Promise<Response>) | undefined;
+  const stream = STREAMS[operation.name as keyof typeof STREAMS] as
+    | ((ctx: Context, input: Input<unknown>, request: Request) => Promise<Response>)
+    | undefined;
   if (stream) {
     authorize(ctx.principal, operation.action);
     return stream(ctx, parseInput(operation, { params, query, body: undefined }) as Input<unknown>, request);
   }
-  const { text, value } = request.method === "GET" ? { text: "", value: undefined } : await readJson(request, operation.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
-  const answer = await callOperation(ctx, operation, { params, query, body: value, bodyText: text }, request.headers.get("idempotency-key"));
+  const { text, value } =
+    request.method === "GET"
+      ? { text: "", value: undefined }
+      : await readJson(request, operation.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
+  const answer = await callOperation(
+    ctx,
+    operation,
+    { params, query, body: value, bodyText: text },
+    request.headers.get("idempotency-key"),
+  );
   const headers = { ...answer.headers, ...(operation.sensitive ? { "cache-control": "no-store" } : {}) };
-  if (operation.outputType === "text") return new Response(String(answer.body), { status: answer.status, headers: { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers } });
+  if (operation.outputType === "text")
+    return new Response(String(answer.body), {
+      status: answer.status,
+      headers: {
+        "content-type": "text/plain; charset=utf-8",
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+        ...headers,
+      },
+    });
   const response = jsonResponse(answer.body, answer.status, headers);
-  return operation.method === "GET" && answer.status === 200 ? withETag(request, response, JSON.stringify(answer.body)) : response;
+  return operation.method === "GET" && answer.status === 200
+    ? withETag(request, response, JSON.stringify(answer.body))
+    : response;
 }
 
 const RUNNER_HANDLERS: Record<string, (ctx: leaseProtocol.RunnerContext, input: never) => Promise<unknown>> = {
@@ -80,14 +134,23 @@ const RUNNER_HANDLERS: Record<string, (ctx: leaseProtocol.RunnerContext, input: 
   runner_log: leaseProtocol.appendLog,
 };
 
-async function serveRunner(operation: Operation, request: Request, env: Env, params: Record<string, string>): Promise<Response> {
+async function serveRunner(
+  operation: Operation,
+  request: Request,
+  env: Env,
+  params: Record<string, string>,
+): Promise<Response> {
   const max = operation.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES;
   const body = operation.bodyType === "bytes" ? await readBytes(request, max) : (await readJson(request, max)).value;
   const input = parseInput(operation, { params, query: queryOf(new URL(request.url)), body });
   const handler = RUNNER_HANDLERS[operation.name];
   if (!handler) throw new EverdictError("INTERNAL", `operation ${operation.name} has no handler`);
   const answer = await handler({ env, config: configOf(env), request }, input as never);
-  return jsonResponse(answer ?? undefined, answer === null ? 204 : operation.status, operation.sensitive ? { "cache-control": "no-store" } : {});
+  return jsonResponse(
+    answer ?? undefined,
+    answer === null ? 204 : operation.status,
+    operation.sensitive ? { "cache-control": "no-store" } : {},
+  );
 }
 
 /** The Worker's whole HTTP front, made from the operation table. */
@@ -102,14 +165,27 @@ export function createApp(): Hono<Bindings> {
     c.res.headers.set("x-request-id", requestId);
     const { pathname } = new URL(c.req.url);
     // The lease protocol's polls would drown everything else.
-    if (!pathname.startsWith("/runner/") || c.res.status >= 400) logEvent("request", { requestId, method: c.req.method, path: pathname.slice(0, 300), status: c.res.status, ms: now() - started });
+    if (!pathname.startsWith("/runner/") || c.res.status >= 400)
+      logEvent("request", {
+        requestId,
+        method: c.req.method,
+        path: pathname.slice(0, 300),
+        status: c.res.status,
+        ms: now() - started,
+      });
   });
   app.onError((error, c) => {
     const requestId = c.get("requestId") ?? newId("req");
     const known = asEverdictError(error);
     if (known.status >= 500) {
       const cause = known.cause instanceof Error ? known.cause : error;
-      logEvent("error", { requestId, code: known.code, error: cause.name, message: cause.message.slice(0, 500), stack: known.code === "INTERNAL" ? cause.stack?.slice(0, 2_000) : undefined });
+      logEvent("error", {
+        requestId,
+        code: known.code,
+        error: cause.name,
+        message: cause.message.slice(0, 500),
+        stack: known.code === "INTERNAL" ? cause.stack?.slice(0, 2_000) : undefined,
+      });
     }
     return problemResponse(known, requestId);
   });
@@ -117,25 +193,42 @@ export function createApp(): Hono<Bindings> {
     app.on(operation.method, honoPath(operation.path), (c) => {
       const params: Record<string, string> = { ...(c.req.param() as Record<string, string>) };
       if (operation.audience !== "user") return serveRunner(operation, c.req.raw, c.env, params);
-      return serveUser(operation, c.req.raw, c.env, params, c.get("requestId"), (promise) => c.executionCtx.waitUntil(promise));
+      return serveUser(operation, c.req.raw, c.env, params, c.get("requestId"), (promise) =>
+        c.executionCtx.waitUntil(promise),
+      );
     });
   }
-  app.all("/mcp", async (c) => handleMcp(c.req.raw, await contextOf(c.env, c.req.raw, c.get("requestId"), (promise) => c.executionCtx.waitUntil(promise), "mcp")));
+  app.all("/mcp", async (c) =>
+    handleMcp(
+      c.req.raw,
+      await contextOf(c.env, c.req.raw, c.get("requestId"), (promise) => c.executionCtx.waitUntil(promise), "mcp"),
+    ),
+  );
   app.get("/openapi.json", (c) => {
     const document = openApiDocument(configOf(c.env).publicUrl ?? new URL(c.req.url).origin);
     return withETag(c.req.raw, jsonResponse(document, 200, {}), JSON.stringify(document));
   });
   app.get("/healthz", (c) => {
     const config = configOf(c.env);
-    return c.json({ ok: true, environment: config.dev ? "dev" : "production", vault: config.vault !== null, oidc: config.oidc !== null });
+    return c.json({
+      ok: true,
+      environment: config.dev ? "dev" : "production",
+      vault: config.vault !== null,
+      oidc: config.oidc !== null,
+    });
   });
   app.get("/metrics", (c) => metrics(c.env, c.req.raw));
   app.notFound(async (c) => {
     const page = await servePage(c.env, c.req.raw);
     if (page) return page;
     const { pathname } = new URL(c.req.url);
-    return problemResponse(new EverdictError("NOT_FOUND", `there is no ${c.req.method} ${pathname.slice(0, 200)}; /docs lists the operations`), c.get("requestId"));
+    return problemResponse(
+      new EverdictError(
+        "NOT_FOUND",
+        `there is no ${c.req.method} ${pathname.slice(0, 200)}; /docs lists the operations`,
+      ),
+      c.get("requestId"),
+    );
   });
   return app;
 }
-

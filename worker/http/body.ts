@@ -2,7 +2,10 @@ import { EverdictError } from "../../contracts/errors.ts";
 
 export const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 
-const tooLarge = (max: number) => new EverdictError("PAYLOAD_TOO_LARGE", `the body is larger than ${max} bytes, the most this operation takes`, { data: { maxBytes: max } });
+const tooLarge = (max: number) =>
+  new EverdictError("PAYLOAD_TOO_LARGE", `the body is larger than ${max} bytes, the most this operation takes`, {
+    data: { maxBytes: max },
+  });
 
 /** The whole body, read no further than `max` bytes. @throws EverdictError PAYLOAD_TOO_LARGE */
 export async function readBytes(request: Request, max: number): Promise<Uint8Array> {
@@ -35,7 +38,10 @@ export async function readJson(request: Request, max: number): Promise<{ text: s
   if (bytes.length === 0) return { text: "", value: undefined };
   const type = (request.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
   if (type !== "application/json" && !type.endsWith("+json")) {
-    throw new EverdictError("UNSUPPORTED_MEDIA_TYPE", `send the body as application/json, not '${type.slice(0, 100) || "nothing"}'`);
+    throw new EverdictError(
+      "UNSUPPORTED_MEDIA_TYPE",
+      `send the body as application/json, not '${type.slice(0, 100) || "nothing"}'`,
+    );
   }
   let text: string;
   try {
@@ -46,7 +52,10 @@ export async function readJson(request: Request, max: number): Promise<{ text: s
   try {
     return { text, value: JSON.parse(text) };
   } catch (error) {
-    const where = error instanceof SyntaxError ? /at position \d+|line \d+ column \d+/.exec(error.message)?.[0] : undefined;
-    throw new EverdictError("BAD_REQUEST", `the body is not valid JSON${where ? ` (${where})` : ""}`, { issues: [{ path: "(body)", message: "must be one JSON document" }] });
+    const where =
+      error instanceof SyntaxError ? /at position \d+|line \d+ column \d+/.exec(error.message)?.[0] : undefined;
+    throw new EverdictError("BAD_REQUEST", `the body is not valid JSON${where ? ` (${where})` : ""}`, {
+      issues: [{ path: "(body)", message: "must be one JSON document" }],
+    });
   }
 }

@@ -31,7 +31,9 @@ export async function callOperation(
   const handler = HANDLERS[operation.name as UserName] as (ctx: Context, input: Input<unknown>) => Promise<unknown>;
   const run = async (context: Context) => {
     const output = await withDeadline(handler(context, input as Input<unknown>), CALL_MS, "the control plane");
-    return output instanceof Reply ? { status: output.status, body: output.body as unknown, headers: output.headers } : { status: operation.status, body: output, headers: {} };
+    return output instanceof Reply
+      ? { status: output.status, body: output.body as unknown, headers: output.headers }
+      : { status: operation.status, body: output, headers: {} };
   };
   if (!operation.creates || idempotencyKey === null) return run(ctx);
   const text = JSON.stringify([raw.params, raw.query, raw.bodyText]);

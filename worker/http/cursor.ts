@@ -13,11 +13,19 @@ export async function writeCursor(ctx: Context, scope: string, position: (string
 }
 
 /** @returns null for an absent cursor @throws EverdictError BAD_REQUEST */
-export async function readCursor(ctx: Context, scope: string, cursor: string | undefined): Promise<(string | number)[] | null> {
+export async function readCursor(
+  ctx: Context,
+  scope: string,
+  cursor: string | undefined,
+): Promise<(string | number)[] | null> {
   if (cursor === undefined) return null;
-  const bad = new EverdictError("BAD_REQUEST", "the cursor is not one of this list with these filters; start again without it", {
-    issues: [{ path: "cursor", message: "use nextCursor of the page before, with the same filters" }],
-  });
+  const bad = new EverdictError(
+    "BAD_REQUEST",
+    "the cursor is not one of this list with these filters; start again without it",
+    {
+      issues: [{ path: "cursor", message: "use nextCursor of the page before, with the same filters" }],
+    },
+  );
   const [body = "", mac = ""] = cursor.split(".");
   const bytes = fromBase64Url(body);
   if (bytes === null || mac.length !== 22) throw bad;

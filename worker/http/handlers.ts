@@ -94,4 +94,11 @@ export const STREAMS: { [K in StreamName]: StreamHandler<Operations[K]> } = {
 };
 
 /** Operations that make sense before a workspace is chosen. */
-export const WITHOUT_WORKSPACE: ReadonlySet<string> = new Set(["get_me", "list_workspaces", "create_workspace", "get_workspace_limits", "set_workspace_limits", "rotate_vault"]);
+export const WITHOUT_WORKSPACE: ReadonlySet<string> = new Set([
+  "get_me",
+  "list_workspaces",
+  "create_workspace",
+  "get_workspace_limits",
+  "set_workspace_limits",
+  "rotate_vault",
+]);

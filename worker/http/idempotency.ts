@@ -34,7 +34,13 @@ export function seededIds(seed: string, createdMs: number): (kind: IdKind) => st
  * Tokens are shown once: a replayed answer has `token: null`.
  * @throws EverdictError CONFLICT
  */
-export async function once(ctx: Context, operation: string, key: string, bodyText: string, make: (ctx: Context) => Promise<Stored>): Promise<Stored & { replayed: boolean }> {
+export async function once(
+  ctx: Context,
+  operation: string,
+  key: string,
+  bodyText: string,
+  make: (ctx: Context) => Promise<Stored>,
+): Promise<Stored & { replayed: boolean }> {
   if (key.length > 255 || !/^[\x21-\x7e]+$/.test(key)) {
     throw new EverdictError("BAD_REQUEST", "Idempotency-Key must be 1 to 255 printable characters without spaces");
   }
@@ -43,26 +49,55 @@ export async function once(ctx: Context, operation: string, key: string, bodyTex
   const bodyHash = await sha256(bodyText);
   const now = ctx.now();
   const fresh = { key: id, bodyHash, seed: toHex(crypto.getRandomValues(new Uint8Array(16))), createdAt: iso(now) };
-  await store.delete(idempotency).where(and(eq(idempotency.key, id), lt(idempotency.createdAt, iso(now - IDEMPOTENCY_KEPT_MS)))).run();
+  await store
+    .delete(idempotency)
+    .where(and(eq(idempotency.key, id), lt(idempotency.createdAt, iso(now - IDEMPOTENCY_KEPT_MS))))
+    .run();
   const inserted = await store.insert(idempotency).values(fresh).onConflictDoNothing().run();
-  const row = inserted.meta.changes === 1 ? { ...fresh, status: null, answer: null } : await store.select().from(idempotency).where(eq(idempotency.key, id)).get();
-  if (!row) throw new EverdictError("UNAVAILABLE", "the request with this Idempotency-Key was undone meanwhile; try again", { retryAfterSec: 1 });
-  if (row.bodyHash !== bodyHash) throw new EverdictError("CONFLICT", "this Idempotency-Key was used with another request; use a new key for a new request");
-  if (row.status !== null) return { status: row.status, body: withoutToken(row.answer === null ? undefined : JSON.parse(row.answer)), replayed: true };
+  const row =
+    inserted.meta.changes === 1
+      ? { ...fresh, status: null, answer: null }
+      : await store.select().from(idempotency).where(eq(idempotency.key, id)).get();
+  if (!row)
+    throw new EverdictError("UNAVAILABLE", "the request with this Idempotency-Key was undone meanwhile; try again", {
+      retryAfterSec: 1,
+    });
+  if (row.bodyHash !== bodyHash)
+    throw new EverdictError(
+      "CONFLICT",
+      "this Idempotency-Key was used with another request; use a new key for a new request",
+    );
+  if (row.status !== null)
+    return {
+      status: row.status,
+      body: withoutToken(row.answer === null ? undefined : JSON.parse(row.answer)),
+      replayed: true,
+    };
   if (inserted.meta.changes === 0 && now - Date.parse(row.createdAt) < ABANDONED_MS) {
-    throw new EverdictError("CONFLICT", "the first request with this Idempotency-Key is still being worked on; repeat it in a moment", { retryAfterSec: 2 });
+    throw new EverdictError(
+      "CONFLICT",
+      "the first request with this Idempotency-Key is still being worked on; repeat it in a moment",
+      { retryAfterSec: 2 },
+    );
   }
   try {
     const answer = await make({ ...ctx, newId: seededIds(row.seed, Date.parse(row.createdAt)) });
     await store
       .update(idempotency)
-      .set({ status: answer.status, answer: answer.body === undefined ? null : JSON.stringify(withoutToken(answer.body)) })
+      .set({
+        status: answer.status,
+        answer: answer.body === undefined ? null : JSON.stringify(withoutToken(answer.body)),
+      })
       .where(eq(idempotency.key, id))
       .run();
     return { ...answer, replayed: false };
   } catch (error) {
     // A refused request holds no key: it may be corrected and sent again.
-    if (error instanceof EverdictError && error.status < 500) await store.delete(idempotency).where(and(eq(idempotency.key, id), isNull(idempotency.status))).run();
+    if (error instanceof EverdictError && error.status < 500)
+      await store
+        .delete(idempotency)
+        .where(and(eq(idempotency.key, id), isNull(idempotency.status)))
+        .run();
     throw error;
   }
 }
@@ -70,6 +105,9 @@ export async function once(ctx: Context, operation: string, key: string, bodyTex
 /** Stored and replayed answers never hold a token, nor the command line that shows one. */
 function withoutToken(body: unknown): unknown {
   if (typeof body !== "object" || body === null || !("token" in body)) return body;
-  const command = "command" in body && typeof body.command === "string" ? { command: body.command.replace(/(--pair )\S+/, "$1<the token that was shown once>") } : {};
+  const command =
+    "command" in body && typeof body.command === "string"
+      ? { command: body.command.replace(/(--pair )\S+/, "$1<the token that was shown once>") }
+      : {};
   return { ...body, token: null, ...command };
 }

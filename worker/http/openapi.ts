@@ -15,11 +15,18 @@ function responses(operation: Operation) {
     operation.status === 204
       ? { description: "Done" }
       : { description: operation.summary, content: { [type]: { schema: operation.output ?? z.string() } } };
-  const problem = (description: string) => ({ description, content: { "application/problem+json": { schema: Problem } } });
+  const problem = (description: string) => ({
+    description,
+    content: { "application/problem+json": { schema: Problem } },
+  });
   return {
     [operation.status]: success,
-    ...(operation.name === "runner_lease" ? { 204: { description: "Nothing to do" }, 426: problem("The runner must be upgraded") } : {}),
-    ...(operation.creates && operation.status === 201 ? { 200: { description: "It exists with the same content" } } : {}),
+    ...(operation.name === "runner_lease"
+      ? { 204: { description: "Nothing to do" }, 426: problem("The runner must be upgraded") }
+      : {}),
+    ...(operation.creates && operation.status === 201
+      ? { 200: { description: "It exists with the same content" } }
+      : {}),
     400: problem("The request is wrong; issues name each field"),
     401: problem("No credential, or not a valid one"),
     403: problem("Not allowed"),
@@ -32,7 +39,9 @@ function responses(operation: Operation) {
   };
 }
 
-const security = (operation: Operation): Record<string, string[]>[] => [{ [operation.audience === "user" ? "apiKey" : operation.audience === "runner" ? "runnerToken" : "logToken"]: [] }];
+const security = (operation: Operation): Record<string, string[]>[] => [
+  { [operation.audience === "user" ? "apiKey" : operation.audience === "runner" ? "runnerToken" : "logToken"]: [] },
+];
 
 const least = (operation: Operation): string => {
   if (operation.audience !== "user") return "";
@@ -49,9 +58,12 @@ export function openApiDocument(origin: string): Record<string, unknown> {
 function build(): Record<string, unknown> {
   const app = new OpenAPIHono();
   const registry = app.openAPIRegistry;
-  registry.register("Problem", Problem);
   const bearer = (description: string) => ({ type: "http" as const, scheme: "bearer", description });
-  registry.registerComponent("securitySchemes", "apiKey", bearer("API key (ak_…) or a person's token from the configured issuer"));
+  registry.registerComponent(
+    "securitySchemes",
+    "apiKey",
+    bearer("API key (ak_…) or a person's token from the configured issuer"),
+  );
   registry.registerComponent("securitySchemes", "runnerToken", bearer("Runner token (rnr_…)"));
   registry.registerComponent("securitySchemes", "logToken", bearer("Log token of one attempt, given with its grant"));
   for (const operation of OPERATION_LIST) {
@@ -59,7 +71,12 @@ function build(): Record<string, unknown> {
       operation.body === undefined
         ? {}
         : operation.bodyType === "bytes"
-          ? { body: { required: true, content: { "application/octet-stream": { schema: { type: "string" as const, format: "binary" } } } } }
+          ? {
+              body: {
+                required: true,
+                content: { "application/octet-stream": { schema: { type: "string" as const, format: "binary" } } },
+              },
+            }
           : { body: { required: true, content: { "application/json": { schema: operation.body } } } };
     registry.registerPath({
       method: operation.method.toLowerCase() as "get" | "post" | "put" | "delete",
@@ -67,7 +84,13 @@ function build(): Record<string, unknown> {
       operationId: operation.name,
       tags: [operation.group],
       summary: operation.summary,
-      description: [operation.description, least(operation), operation.noTool ? `No MCP tool: ${operation.noTool}.` : `MCP tool: \`${operation.name}\`.`].filter(Boolean).join("\n\n"),
+      description: [
+        operation.description,
+        least(operation),
+        operation.noTool ? `No MCP tool: ${operation.noTool}.` : `MCP tool: \`${operation.name}\`.`,
+      ]
+        .filter(Boolean)
+        .join("\n\n"),
       security: security(operation),
       request: { params: operation.params, query: operation.query, ...body },
       responses: responses(operation),

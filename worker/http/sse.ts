@@ -37,7 +37,12 @@ export function sseResponse(request: Request, events: AsyncGenerator<SseEvent>):
             controller.enqueue(encoder.encode(frame(event)));
           }
         } catch (error) {
-          if (!gone) controller.enqueue(encoder.encode(frame({ event: "error", data: { message: error instanceof Error ? error.name : "error" } })));
+          if (!gone)
+            controller.enqueue(
+              encoder.encode(
+                frame({ event: "error", data: { message: error instanceof Error ? error.name : "error" } }),
+              ),
+            );
         } finally {
           stop();
           await events.return(undefined).catch(() => undefined);
@@ -55,7 +60,13 @@ export function sseResponse(request: Request, events: AsyncGenerator<SseEvent>):
     },
   });
   request.signal.addEventListener("abort", stop, { once: true });
-  return new Response(body, { headers: { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store", "x-accel-buffering": "no" } });
+  return new Response(body, {
+    headers: {
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+    },
+  });
 }
 
 /** One event; JSON holds no line breaks, so nothing in it can forge another event. */

@@ -5,7 +5,13 @@ import { gradedPaths, graderCommands } from "../../contracts/graders.ts";
 import { type CommandBody, harnessSecretEnv } from "../../contracts/harness.ts";
 import type { JobTemplate } from "../../contracts/job.ts";
 import { LIMITS } from "../../contracts/names.ts";
-import { effectiveImage, jobResources, requiredCapabilities, requiredOs, resolveAsk } from "../../contracts/requirements.ts";
+import {
+  effectiveImage,
+  jobResources,
+  requiredCapabilities,
+  requiredOs,
+  resolveAsk,
+} from "../../contracts/requirements.ts";
 import type { GradingSpec, ResolvedAsk } from "../../contracts/rpc.ts";
 import type { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { sha256 } from "../auth/digest.ts";
@@ -27,7 +33,11 @@ export interface RenderedCase {
  * Turns a case of a command harness into a Job. The same on every backend; a backend never sees the case.
  * @throws EverdictError BAD_REQUEST, PAYLOAD_TOO_LARGE
  */
-export async function renderCase(harness: CommandBody, evalCase: EvalCase, runtime: RuntimeSpec | null): Promise<RenderedCase> {
+export async function renderCase(
+  harness: CommandBody,
+  evalCase: EvalCase,
+  runtime: RuntimeSpec | null,
+): Promise<RenderedCase> {
   const ask = resolveAsk(harness, evalCase, runtime);
   const { env } = evalCase;
   const git = env.kind === "repo" && env.source.kind === "git" ? env.source : null;
@@ -36,7 +46,11 @@ export async function renderCase(harness: CommandBody, evalCase: EvalCase, runti
   if (env.kind === "browser" && env.startUrl !== undefined) literals.EVERDICT_START_URL = env.startUrl;
   const task = env.kind === "prompt" && env.context ? `${env.context}\n\n${evalCase.task}` : evalCase.task;
   const source =
-    git !== null ? { kind: "git" as const } : env.kind === "repo" && env.source.kind === "files" ? { kind: "files" as const, files: env.source.files } : { kind: "none" as const };
+    git !== null
+      ? { kind: "git" as const }
+      : env.kind === "repo" && env.source.kind === "files"
+        ? { kind: "files" as const, files: env.source.files }
+        : { kind: "none" as const };
   const job: JobTemplate = {
     mode: "batch",
     image: effectiveImage(harness, evalCase, runtime),
@@ -63,7 +77,10 @@ export async function renderCase(harness: CommandBody, evalCase: EvalCase, runti
     network: evalCase.network ?? "bridge",
     os: requiredOs(evalCase),
     isolation: evalCase.placement?.isolation ?? "container",
-    git: git === null ? null : { url: git.url, ref: git.ref, ...(git.authSecret === undefined ? {} : { authSecret: git.authSecret }) },
+    git:
+      git === null
+        ? null
+        : { url: git.url, ref: git.ref, ...(git.authSecret === undefined ? {} : { authSecret: git.authSecret }) },
     ports: [],
     sidecars: [],
     imagePullSecret: runtime !== null && runtime.kind !== "local" ? (runtime.imagePullSecret ?? null) : null,
@@ -74,9 +91,15 @@ export async function renderCase(harness: CommandBody, evalCase: EvalCase, runti
   const text = canonicalJson(job);
   const size = new TextEncoder().encode(text).length;
   if (size > LIMITS.jobBytes) {
-    throw new EverdictError("PAYLOAD_TOO_LARGE", `case '${evalCase.id}' makes a job of ${size} bytes, at most ${LIMITS.jobBytes}; put its files into a git source`);
+    throw new EverdictError(
+      "PAYLOAD_TOO_LARGE",
+      `case '${evalCase.id}' makes a job of ${size} bytes, at most ${LIMITS.jobBytes}; put its files into a git source`,
+    );
   }
-  const grading = { graders: evalCase.graders, ...(evalCase.expected === undefined ? {} : { expected: evalCase.expected }) };
+  const grading = {
+    graders: evalCase.graders,
+    ...(evalCase.expected === undefined ? {} : { expected: evalCase.expected }),
+  };
   return { job, jobHash: await sha256(text), ask, grading };
 }
 

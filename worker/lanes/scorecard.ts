@@ -24,7 +24,14 @@ export async function loadCases(store: Store, owner: string, id: string, version
     const rows = await store
       .select({ seq: datasetCases.seq, body: datasetCases.body })
       .from(datasetCases)
-      .where(and(eq(datasetCases.owner, owner), eq(datasetCases.dataset, id), eq(datasetCases.version, version), sql`${datasetCases.seq} > ${after}`))
+      .where(
+        and(
+          eq(datasetCases.owner, owner),
+          eq(datasetCases.dataset, id),
+          eq(datasetCases.version, version),
+          sql`${datasetCases.seq} > ${after}`,
+        ),
+      )
       .orderBy(asc(datasetCases.seq))
       .limit(1_000)
       .all();
@@ -36,14 +43,25 @@ export async function loadCases(store: Store, owner: string, id: string, version
 }
 
 /** Cases of a dataset by id. */
-export async function casesById(store: Store, owner: string, id: string, version: string, caseIds: readonly string[]): Promise<Map<string, EvalCase>> {
+export async function casesById(
+  store: Store,
+  owner: string,
+  id: string,
+  version: string,
+  caseIds: readonly string[],
+): Promise<Map<string, EvalCase>> {
   const out = new Map<string, EvalCase>();
   for (let i = 0; i < caseIds.length; i += 80) {
     const rows = await store
       .select({ caseId: datasetCases.caseId, body: datasetCases.body })
       .from(datasetCases)
       .where(
-        and(eq(datasetCases.owner, owner), eq(datasetCases.dataset, id), eq(datasetCases.version, version), inArray(datasetCases.caseId, caseIds.slice(i, i + 80))),
+        and(
+          eq(datasetCases.owner, owner),
+          eq(datasetCases.dataset, id),
+          eq(datasetCases.version, version),
+          inArray(datasetCases.caseId, caseIds.slice(i, i + 80)),
+        ),
       )
       .all();
     for (const row of rows) out.set(row.caseId, EvalCase.parse(JSON.parse(row.body)));
@@ -58,26 +76,48 @@ export function selectCases(cases: readonly StoredCase[], filter: ScorecardReque
     const known = new Set(cases.map((item) => item.case.id));
     const missing = [...ids].filter((id) => !known.has(id));
     if (missing.length > 0) {
-      throw new EverdictError("BAD_REQUEST", `the dataset has no case ${missing.slice(0, 10).map((id) => `'${id}'`).join(", ")}`, {
-        issues: missing.slice(0, 100).map((id) => ({ path: "cases.ids", message: `'${id}' is not a case of the dataset` })),
-      });
+      throw new EverdictError(
+        "BAD_REQUEST",
+        `the dataset has no case ${missing
+          .slice(0, 10)
+          .map((id) => `'${id}'`)
+          .join(", ")}`,
+        {
+          issues: missing
+            .slice(0, 100)
+            .map((id) => ({ path: "cases.ids", message: `'${id}' is not a case of the dataset` })),
+        },
+      );
     }
   }
   const tags = filter?.tags === undefined ? null : new Set(filter.tags);
-  const chosen = cases.filter((item) => (ids === null || ids.has(item.case.id)) && (tags === null || item.case.tags.some((tag) => tags.has(tag))));
-  if (chosen.length === 0) throw new EverdictError("BAD_REQUEST", "no case of the dataset matches the filter", { issues: [{ path: "cases", message: "matches nothing" }] });
+  const chosen = cases.filter(
+    (item) => (ids === null || ids.has(item.case.id)) && (tags === null || item.case.tags.some((tag) => tags.has(tag))),
+  );
+  if (chosen.length === 0)
+    throw new EverdictError("BAD_REQUEST", "no case of the dataset matches the filter", {
+      issues: [{ path: "cases", message: "matches nothing" }],
+    });
   return filter?.limit === undefined ? chosen : chosen.slice(0, filter.limit);
 }
 
 export function checkSize(runCount: number): void {
   if (runCount <= SCORECARD_MAX_RUNS) return;
-  throw new EverdictError("BAD_REQUEST", `cases × trials are ${runCount} runs, at most ${SCORECARD_MAX_RUNS} in one scorecard; split it`, {
-    issues: [{ path: "trials", message: `cases × trials must be at most ${SCORECARD_MAX_RUNS}` }],
-  });
+  throw new EverdictError(
+    "BAD_REQUEST",
+    `cases × trials are ${runCount} runs, at most ${SCORECARD_MAX_RUNS} in one scorecard; split it`,
+    {
+      issues: [{ path: "trials", message: `cases × trials must be at most ${SCORECARD_MAX_RUNS}` }],
+    },
+  );
 }
 
 /** Capable runtimes of the workspace, own before shared, for `auto`. @throws EverdictError BAD_REQUEST naming what is missing */
-async function autoTargets(ctx: Context, command: CommandBody, cases: readonly StoredCase[]): Promise<ResolvedTarget[]> {
+async function autoTargets(
+  ctx: Context,
+  command: CommandBody,
+  cases: readonly StoredCase[],
+): Promise<ResolvedTarget[]> {
   const need = new Set(cases.flatMap((item) => requiredCapabilities(command, item.case)));
   const capable: ResolvedTarget[] = [];
   const rejected: { runtime: string; missing: string[] }[] = [];
@@ -97,20 +137,31 @@ async function autoTargets(ctx: Context, command: CommandBody, cases: readonly S
     cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined && seen.size < 500);
   if (capable.length > 0) return capable.slice(0, 32);
-  throw new EverdictError("BAD_REQUEST", "no registered runtime can run all these cases", { data: { need: [...need].sort(), rejected: rejected.slice(0, 50) } });
+  throw new EverdictError("BAD_REQUEST", "no registered runtime can run all these cases", {
+    data: { need: [...need].sort(), rejected: rejected.slice(0, 50) },
+  });
 }
 
 /**
  * The targets of a scorecard, each able to run each case.
  * @throws EverdictError NOT_FOUND naming an unknown target; BAD_REQUEST when a target can never run a case
  */
-export async function scorecardTargets(ctx: Context, request: ScorecardRequest, command: CommandBody, cases: readonly StoredCase[]): Promise<string[]> {
+export async function scorecardTargets(
+  ctx: Context,
+  request: ScorecardRequest,
+  command: CommandBody,
+  cases: readonly StoredCase[],
+): Promise<string[]> {
   const { store, config, principal } = ctx;
   const named = request.runtime ?? [...new Set(cases.map((item) => item.case.placement?.target))];
-  const wanted = typeof named === "string" ? [named] : named.map((target) => target ?? defaultTarget(config, principal.workspace));
+  const wanted =
+    typeof named === "string" ? [named] : named.map((target) => target ?? defaultTarget(config, principal.workspace));
   const names = [...new Set(wanted)];
   if (names.includes("auto")) {
-    if (names.length > 1) throw new EverdictError("BAD_REQUEST", "'auto' stands alone", { issues: [{ path: "runtime", message: "give 'auto', or a list of targets" }] });
+    if (names.length > 1)
+      throw new EverdictError("BAD_REQUEST", "'auto' stands alone", {
+        issues: [{ path: "runtime", message: "give 'auto', or a list of targets" }],
+      });
     return (await autoTargets(ctx, command, cases)).map(({ target }) => target);
   }
   for (const name of names) {

@@ -1,18 +1,24 @@
 import { and, eq } from "drizzle-orm";
 import { functionalGate } from "../../contracts/capabilities.ts";
-import { type EvalCase, caseIssues } from "../../contracts/case.ts";
+import { caseIssues, type EvalCase } from "../../contracts/case.ts";
 import { EverdictError } from "../../contracts/errors.ts";
-import { type CommandBody, type HarnessBody, HarnessSpec, harnessIssues, harnessSecretEnv } from "../../contracts/harness.ts";
+import {
+  type CommandBody,
+  type HarnessBody,
+  HarnessSpec,
+  harnessIssues,
+  harnessSecretEnv,
+} from "../../contracts/harness.ts";
 import { requiredCapabilities } from "../../contracts/requirements.ts";
 import type { EnqueueEntry, ResolvedAsk, TenantLimits } from "../../contracts/rpc.ts";
-import type { RenderedCase } from "./job.ts";
-import type { Store } from "../context.ts";
 import type { ResolvedTarget } from "../compute/resolve.ts";
+import type { Store } from "../context.ts";
 import { type Config, type Env, quotaOf } from "../environment.ts";
 import { regexIssue } from "../grading/regex.ts";
 import { find } from "../registry/registry.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
 import { workspaces } from "../store/schema.ts";
+import type { RenderedCase } from "./job.ts";
 
 /** Submits a workspace may make: a steady rate, and a burst for batches. */
 const SUBMIT_RATE_PER_SEC = 200;
@@ -28,7 +34,11 @@ export interface LoadedHarness {
 export const ANONYMOUS = { id: "anonymous", version: "0.0.0" } as const;
 
 /** A registered harness. @throws EverdictError NOT_FOUND */
-export async function loadHarness(store: Store, workspace: string, ref: { id: string; version: string }): Promise<LoadedHarness> {
+export async function loadHarness(
+  store: Store,
+  workspace: string,
+  ref: { id: string; version: string },
+): Promise<LoadedHarness> {
   const row = await find(store, "harness", workspace, ref.id, ref.version);
   return { owner: row.owner, id: row.id, version: row.version, spec: HarnessSpec.parse(JSON.parse(row.spec)) };
 }
@@ -43,9 +53,13 @@ export function anonymousHarness(spec: HarnessBody): LoadedHarness {
 /** Command harnesses run now; topologies are not run by this version. @throws EverdictError BAD_REQUEST */
 export function commandBody(harness: LoadedHarness): CommandBody {
   if (harness.spec.kind === "service") {
-    throw new EverdictError("BAD_REQUEST", `harness '${harness.id}' is a topology of services; this version registers and checks such harnesses but runs command harnesses only`, {
-      issues: [{ path: "harness", message: "name a harness of kind 'command'" }],
-    });
+    throw new EverdictError(
+      "BAD_REQUEST",
+      `harness '${harness.id}' is a topology of services; this version registers and checks such harnesses but runs command harnesses only`,
+      {
+        issues: [{ path: "harness", message: "name a harness of kind 'command'" }],
+      },
+    );
   }
   return harness.spec;
 }
@@ -58,7 +72,8 @@ export function checkCase(evalCase: EvalCase, path: string): void {
     const message = regexIssue(grader.pattern, grader.flags);
     if (message !== null) issues.push({ path: `${path}.graders.${index}.pattern`, message });
   }
-  if (issues.length > 0) throw new EverdictError("BAD_REQUEST", "the case cannot be used", { issues: issues.slice(0, 100) });
+  if (issues.length > 0)
+    throw new EverdictError("BAD_REQUEST", "the case cannot be used", { issues: issues.slice(0, 100) });
 }
 
 /** @throws EverdictError BAD_REQUEST {runtime, need, missing, have} */
@@ -68,9 +83,13 @@ export function gate(resolved: ResolvedTarget, harness: CommandBody, evalCase: E
   const verdict = functionalGate(need, resolved.advertised);
   if (verdict.ok) return;
   const { id } = resolved.runtime;
-  throw new EverdictError("BAD_REQUEST", `runtime '${id}' cannot run this: it lacks ${verdict.missing.join(", ")}; choose one that has it, or declare it in the runtime's capabilities`, {
-    data: { runtime: id, need, missing: verdict.missing, have: resolved.advertised },
-  });
+  throw new EverdictError(
+    "BAD_REQUEST",
+    `runtime '${id}' cannot run this: it lacks ${verdict.missing.join(", ")}; choose one that has it, or declare it in the runtime's capabilities`,
+    {
+      data: { runtime: id, need, missing: verdict.missing, have: resolved.advertised },
+    },
+  );
 }
 
 /** An ask that no pump could ever admit is refused at once. @throws EverdictError BAD_REQUEST */
@@ -78,36 +97,65 @@ export function checkFits(resolved: ResolvedTarget, ask: ResolvedAsk, caseId: st
   const { envelope, runtime } = resolved;
   if (envelope === null || runtime === null) return;
   const tooBig = (what: string, asked: number, budget: number, field: string): EverdictError =>
-    new EverdictError("BAD_REQUEST", `case '${caseId}' asks for ${asked} ${what}, more than the ${budget} that runtime '${runtime.id}' may use in all; it could never start`, {
-      data: { runtime: runtime.id, asked, budget },
-      issues: [{ path: `case.resources.${field}`, message: `must be at most ${budget}` }],
-    });
+    new EverdictError(
+      "BAD_REQUEST",
+      `case '${caseId}' asks for ${asked} ${what}, more than the ${budget} that runtime '${runtime.id}' may use in all; it could never start`,
+      {
+        data: { runtime: runtime.id, asked, budget },
+        issues: [{ path: `case.resources.${field}`, message: `must be at most ${budget}` }],
+      },
+    );
   if (envelope.memoryBudgetMb !== null && ask.memoryMb.declared && ask.memoryMb.value > envelope.memoryBudgetMb) {
     throw tooBig("MB of memory", ask.memoryMb.value, envelope.memoryBudgetMb, "memoryMb");
   }
-  if (envelope.cpuBudget !== null && ask.cpu.declared && ask.cpu.value > envelope.cpuBudget) throw tooBig("millicores", ask.cpu.value, envelope.cpuBudget, "cpu");
+  if (envelope.cpuBudget !== null && ask.cpu.declared && ask.cpu.value > envelope.cpuBudget)
+    throw tooBig("millicores", ask.cpu.value, envelope.cpuBudget, "cpu");
   const { spec } = runtime;
   if (spec.kind === "nomad" && ask.cpu.declared && spec.cpuMhzPerCore === undefined) {
-    throw new EverdictError("BAD_REQUEST", `runtime '${runtime.id}' does not say how fast a core is, so ${ask.cpu.value} millicores cannot be placed truly; set cpuMhzPerCore on the runtime or leave resources.cpu out`, {
-      data: { runtime: runtime.id },
-      issues: [{ path: "cpuMhzPerCore", message: "must be set on the Nomad runtime when a case declares cpu" }],
-    });
+    throw new EverdictError(
+      "BAD_REQUEST",
+      `runtime '${runtime.id}' does not say how fast a core is, so ${ask.cpu.value} millicores cannot be placed truly; set cpuMhzPerCore on the runtime or leave resources.cpu out`,
+      {
+        data: { runtime: runtime.id },
+        issues: [{ path: "cpuMhzPerCore", message: "must be set on the Nomad runtime when a case declares cpu" }],
+      },
+    );
   }
 }
 
 /** Secrets that a job may carry: stored, and of use 'job'. @throws EverdictError BAD_REQUEST naming each */
-export async function checkJobSecrets(env: Env, config: Config, store: Store, workspace: string, harness: CommandBody, evalCases: readonly EvalCase[]): Promise<void> {
+export async function checkJobSecrets(
+  env: Env,
+  config: Config,
+  store: Store,
+  workspace: string,
+  harness: CommandBody,
+  evalCases: readonly EvalCase[],
+): Promise<void> {
   const wanted = new Map<string, string>();
   for (const [variable, name] of Object.entries(harnessSecretEnv(harness))) wanted.set(name, `harness.env.${variable}`);
   for (const { env: source } of evalCases) {
-    if (source.kind === "repo" && source.source.kind === "git" && source.source.authSecret !== undefined) wanted.set(source.source.authSecret, "case.env.source.authSecret");
+    if (source.kind === "repo" && source.source.kind === "git" && source.source.authSecret !== undefined)
+      wanted.set(source.source.authSecret, "case.env.source.authSecret");
   }
   if (wanted.size === 0) return;
   const stored = await resolveSecrets(env, config, store, workspace, [...wanted.keys()]);
   const issues = [...wanted].flatMap(([name, path]) => {
     const secret = stored.get(name);
-    if (!secret) return [{ path, message: `secret '${name}' is not stored in this workspace; an admin stores it with PUT /secrets/${name}` }];
-    if (secret.use !== "job") return [{ path, message: `secret '${name}' has use '${secret.use ?? "none"}'; only secrets of use 'job' may be injected into jobs` }];
+    if (!secret)
+      return [
+        {
+          path,
+          message: `secret '${name}' is not stored in this workspace; an admin stores it with PUT /secrets/${name}`,
+        },
+      ];
+    if (secret.use !== "job")
+      return [
+        {
+          path,
+          message: `secret '${name}' has use '${secret.use ?? "none"}'; only secrets of use 'job' may be injected into jobs`,
+        },
+      ];
     return [];
   });
   if (issues.length > 0) throw new EverdictError("BAD_REQUEST", "secrets of the job cannot be used", { issues });
@@ -127,7 +175,11 @@ export async function limitsOf(store: Store, workspace: string): Promise<TenantL
 export async function takeSubmit(env: Env, workspace: string): Promise<void> {
   const { waitSec } = await quotaOf(env, workspace).takeSubmits(1, SUBMIT_RATE_PER_SEC, SUBMIT_BURST);
   if (waitSec > 0) {
-    throw new EverdictError("RATE_LIMITED", `workspace '${workspace}' submits faster than ${SUBMIT_RATE_PER_SEC} a second; send cases as one scorecard, or wait`, { retryAfterSec: Math.ceil(waitSec) });
+    throw new EverdictError(
+      "RATE_LIMITED",
+      `workspace '${workspace}' submits faster than ${SUBMIT_RATE_PER_SEC} a second; send cases as one scorecard, or wait`,
+      { retryAfterSec: Math.ceil(waitSec) },
+    );
   }
 }
 
@@ -135,7 +187,14 @@ export async function takeSubmit(env: Env, workspace: string): Promise<void> {
 export const defaultQueueTimeoutSec = (resolved: ResolvedTarget): number => (resolved.runnerId === null ? 0 : 300);
 
 export function entryOf(
-  run: { id: string; workspace: string; scorecardId: string | null; retries: number; priority: "interactive" | "batch"; queueTimeoutSec: number | null },
+  run: {
+    id: string;
+    workspace: string;
+    scorecardId: string | null;
+    retries: number;
+    priority: "interactive" | "batch";
+    queueTimeoutSec: number | null;
+  },
   resolved: ResolvedTarget,
   rendered: RenderedCase,
 ): EnqueueEntry {
@@ -155,4 +214,3 @@ export function entryOf(
     grading: rendered.grading,
   };
 }
-

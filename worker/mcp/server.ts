@@ -32,21 +32,32 @@ async function callTool(ctx: Context, tool: Tool, args: Record<string, unknown>)
   const { operation } = tool;
   try {
     const { idempotencyKey, ...parts } = splitArguments(operation, args);
-    const answer = await callOperation(ctx, operation, { ...parts, bodyText: JSON.stringify(parts.body) ?? "" }, idempotencyKey);
-    const structuredContent = operation.outputType === "text" ? { text: answer.body } : ((answer.body ?? {}) as Record<string, unknown>);
+    const answer = await callOperation(
+      ctx,
+      operation,
+      { ...parts, bodyText: JSON.stringify(parts.body) ?? "" },
+      idempotencyKey,
+    );
+    const structuredContent =
+      operation.outputType === "text" ? { text: answer.body } : ((answer.body ?? {}) as Record<string, unknown>);
     const text = operation.outputType === "text" ? String(answer.body) : JSON.stringify(answer.body ?? {});
     return { content: [{ type: "text" as const, text }], structuredContent };
   } catch (error) {
     const known = asEverdictError(error);
     if (known.code === "INTERNAL") throw error;
     const problem = known.toProblem(ctx.requestId);
-    return { isError: true, content: [{ type: "text" as const, text: JSON.stringify(problem) }], structuredContent: { ...problem } };
+    return {
+      isError: true,
+      content: [{ type: "text" as const, text: JSON.stringify(problem) }],
+      structuredContent: { ...problem },
+    };
   }
 }
 
 /** Streamable HTTP, stateless: a server for each request, with the tools that this caller may use. */
 export async function handleMcp(request: Request, ctx: Context): Promise<Response> {
-  if (ctx.principal.workspace === "") throw new EverdictError("BAD_REQUEST", "name the workspace in the X-Everdict-Workspace header");
+  if (ctx.principal.workspace === "")
+    throw new EverdictError("BAD_REQUEST", "name the workspace in the X-Everdict-Workspace header");
   const handler = createMcpHandler(
     () => {
       const server = new McpServer({ name: "everdict-edge", version: "0.1.0" }, { instructions: INSTRUCTIONS });

@@ -35,14 +35,19 @@ function inputSchema(operation: Operation): JsonSchema {
     } else merge(schemaOf(operation.body, "input"));
   }
   if (operation.creates) {
-    properties.idempotencyKey = { type: "string", maxLength: 255, description: "The same key with the same arguments gives the same answer for 24 h" };
+    properties.idempotencyKey = {
+      type: "string",
+      maxLength: 255,
+      description: "The same key with the same arguments gives the same answer for 24 h",
+    };
   }
   return { type: "object", properties, required, additionalProperties: false };
 }
 
 /** Structured content is an object: text is wrapped, and nothing is an empty one. */
 function outputSchema(operation: Operation): JsonSchema {
-  if (operation.outputType === "text") return { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
+  if (operation.outputType === "text")
+    return { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
   return operation.output === undefined ? { type: "object", properties: {} } : schemaOf(operation.output, "output");
 }
 
@@ -59,7 +64,10 @@ export function allTools(): Tool[] {
 }
 
 /** Splits a tool's arguments into the operation's parts; unknown ones land where the strict schemas refuse them by name. */
-export function splitArguments(operation: Operation, args: Record<string, unknown>): { params: unknown; query: unknown; body: unknown; idempotencyKey: string | null } {
+export function splitArguments(
+  operation: Operation,
+  args: Record<string, unknown>,
+): { params: unknown; query: unknown; body: unknown; idempotencyKey: string | null } {
   const params: Record<string, unknown> = {};
   const query: Record<string, unknown> = {};
   const body: Record<string, unknown> = {};
@@ -68,7 +76,8 @@ export function splitArguments(operation: Operation, args: Record<string, unknow
   for (const [name, value] of Object.entries(args)) {
     if (name in operation.params.shape) params[name] = value;
     // Numbers are numbers in a tool call; the query's schema reads the text of a URL.
-    else if (name in operation.query.shape) query[name] = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
+    else if (name in operation.query.shape)
+      query[name] = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
     else if (name === operation.bodyAs) spec = value;
     else if (name === "idempotencyKey" && operation.creates) idempotencyKey = typeof value === "string" ? value : "";
     else if (operation.body !== undefined && operation.bodyAs === undefined) body[name] = value;

@@ -21,7 +21,9 @@ export async function metrics(env: Env, request: Request): Promise<Response> {
   const rows = await storeOf(env).select().from(activeObjects).limit(MAX_OBJECTS).all();
   const lines: string[] = [];
   const values = await Promise.all(
-    rows.filter(({ kind }) => kind === "scheduler").map(async ({ name }) => ({ name, gauges: await schedulerOf(env, name).gauges() })),
+    rows
+      .filter(({ kind }) => kind === "scheduler")
+      .map(async ({ name }) => ({ name, gauges: await schedulerOf(env, name).gauges() })),
   );
   const names = [...new Set(values.flatMap(({ gauges }) => Object.keys(gauges)))].sort();
   for (const name of names) {
@@ -31,5 +33,7 @@ export async function metrics(env: Env, request: Request): Promise<Response> {
       if (value !== undefined) lines.push(`everdict_${name}{object=${JSON.stringify(item.name)}} ${value}`);
     }
   }
-  return new Response(`${lines.join("\n")}\n`, { headers: { "content-type": "text/plain; version=0.0.4", "cache-control": "no-store" } });
+  return new Response(`${lines.join("\n")}\n`, {
+    headers: { "content-type": "text/plain; version=0.0.4", "cache-control": "no-store" },
+  });
 }

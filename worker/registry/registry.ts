@@ -19,12 +19,18 @@ export interface Spec {
   tags: string[];
 }
 
-const keyOf = (kind: RegistryKind, owner: string, id: string) => and(eq(registry.kind, kind), eq(registry.owner, owner), eq(registry.id, id));
+const keyOf = (kind: RegistryKind, owner: string, id: string) =>
+  and(eq(registry.kind, kind), eq(registry.owner, owner), eq(registry.id, id));
 
 /** All versions of one owner's thing, without their specs. */
 async function versionsOf(store: Store, kind: RegistryKind, owner: string, id: string) {
   return store
-    .select({ version: registry.version, hash: registry.hash, archived: registry.archived, complete: registry.complete })
+    .select({
+      version: registry.version,
+      hash: registry.hash,
+      archived: registry.archived,
+      complete: registry.complete,
+    })
     .from(registry)
     .where(keyOf(kind, owner, id))
     .all();
@@ -84,13 +90,23 @@ export async function register(
     .values(row)
     .onConflictDoUpdate({
       target: [registry.kind, registry.owner, registry.id, registry.version],
-      set: { spec: row.spec, hash, tags: row.tags, cases: row.cases, createdAt: row.createdAt, createdBy: row.createdBy },
+      set: {
+        spec: row.spec,
+        hash,
+        tags: row.tags,
+        cases: row.cases,
+        createdAt: row.createdAt,
+        createdBy: row.createdBy,
+      },
       setWhere: eq(registry.complete, false),
     })
     .run();
   await fill.write();
   await store.batch([
-    store.update(registry).set({ complete: true }).where(and(keyOf(kind, owner, spec.id), eq(registry.version, spec.version), eq(registry.hash, hash))),
+    store
+      .update(registry)
+      .set({ complete: true })
+      .where(and(keyOf(kind, owner, spec.id), eq(registry.version, spec.version), eq(registry.hash, hash))),
     audited,
   ]);
   return { row, created: true };
@@ -106,12 +122,21 @@ async function settled(
 ): Promise<Registration> {
   if (!equal) {
     const next = nextVersion(existing.map(({ version }) => version));
-    throw new EverdictError("CONFLICT", `${kind} '${spec.id}@${spec.version}' is registered with another content; versions are immutable: register it as ${next}`, {
-      data: { nextVersion: next },
-    });
+    throw new EverdictError(
+      "CONFLICT",
+      `${kind} '${spec.id}@${spec.version}' is registered with another content; versions are immutable: register it as ${next}`,
+      {
+        data: { nextVersion: next },
+      },
+    );
   }
-  const row = await ctx.store.select().from(registry).where(and(keyOf(kind, owner, spec.id), eq(registry.version, spec.version))).get();
-  if (!row) throw new EverdictError("UNAVAILABLE", "the registration was changed meanwhile; try again", { retryAfterSec: 1 });
+  const row = await ctx.store
+    .select()
+    .from(registry)
+    .where(and(keyOf(kind, owner, spec.id), eq(registry.version, spec.version)))
+    .get();
+  if (!row)
+    throw new EverdictError("UNAVAILABLE", "the registration was changed meanwhile; try again", { retryAfterSec: 1 });
   return { row, created: false };
 }
 
@@ -119,18 +144,33 @@ async function settled(
  * One version, own before shared. 'latest' is the highest that is not archived.
  * @throws EverdictError NOT_FOUND naming it
  */
-export async function find(store: Store, kind: RegistryKind, workspace: string, id: string, version: string): Promise<RegistryRow> {
+export async function find(
+  store: Store,
+  kind: RegistryKind,
+  workspace: string,
+  id: string,
+  version: string,
+): Promise<RegistryRow> {
   for (const owner of workspace === SHARED_OWNER ? [SHARED_OWNER] : [workspace, SHARED_OWNER]) {
     const versions = (await versionsOf(store, kind, owner, id)).filter((row) => row.complete);
     if (versions.length === 0) continue;
-    const wanted = version === "latest" ? latestVersion(versions.filter((row) => !row.archived).map((row) => row.version)) : version;
+    const wanted =
+      version === "latest" ? latestVersion(versions.filter((row) => !row.archived).map((row) => row.version)) : version;
     if (wanted !== null && versions.some((row) => row.version === wanted)) {
-      const row = await store.select().from(registry).where(and(keyOf(kind, owner, id), eq(registry.version, wanted))).get();
+      const row = await store
+        .select()
+        .from(registry)
+        .where(and(keyOf(kind, owner, id), eq(registry.version, wanted)))
+        .get();
       if (row) return row;
     }
     const known = versions.map((row) => row.version).sort(compareVersions);
     const why = wanted === null ? "every version of it is archived" : `known versions: ${known.slice(-10).join(", ")}`;
-    throw new EverdictError("NOT_FOUND", `${kind} '${id}@${version}' is not registered in workspace '${workspace}'; ${why}`, { data: { [kind]: `${id}@${version}` } });
+    throw new EverdictError(
+      "NOT_FOUND",
+      `${kind} '${id}@${version}' is not registered in workspace '${workspace}'; ${why}`,
+      { data: { [kind]: `${id}@${version}` } },
+    );
   }
   throw notFound(kind, id, workspace);
 }
@@ -138,7 +178,10 @@ export async function find(store: Store, kind: RegistryKind, workspace: string, 
 /** Versions of the caller's own thing, for validate and for the next free version. */
 export async function existingVersions(ctx: Context, kind: RegistryKind, id: string): Promise<string[]> {
   const rows = await versionsOf(ctx.store, kind, ctx.principal.workspace, id);
-  return rows.filter((row) => row.complete).map((row) => row.version).sort(compareVersions);
+  return rows
+    .filter((row) => row.complete)
+    .map((row) => row.version)
+    .sort(compareVersions);
 }
 
 export interface Listed {
@@ -190,7 +233,13 @@ export async function list(
     const rows = await store
       .select()
       .from(registry)
-      .where(and(eq(registry.kind, kind), eq(registry.complete, true), or(...part.map((head) => and(eq(registry.owner, head.owner), eq(registry.id, head.id))))))
+      .where(
+        and(
+          eq(registry.kind, kind),
+          eq(registry.complete, true),
+          or(...part.map((head) => and(eq(registry.owner, head.owner), eq(registry.id, head.id)))),
+        ),
+      )
       .all();
     for (const head of part) {
       const own = rows.filter((row) => row.owner === head.owner && row.id === head.id);
@@ -199,7 +248,10 @@ export async function list(
     }
   }
   const last = shown.at(-1);
-  return { items, nextCursor: heads.length > limit && last ? await writeCursor(ctx, scope, [last.id, last.owner]) : null };
+  return {
+    items,
+    nextCursor: heads.length > limit && last ? await writeCursor(ctx, scope, [last.id, last.owner]) : null,
+  };
 }
 
 function summarise(rows: RegistryRow[]): Listed | null {
@@ -208,7 +260,8 @@ function summarise(rows: RegistryRow[]): Listed | null {
   const row = rows.find(({ version }) => version === (latest ?? versions.at(-1)));
   if (!row) return null;
   const spec: unknown = JSON.parse(row.spec);
-  const description = typeof spec === "object" && spec !== null && "description" in spec ? String(spec.description) : null;
+  const description =
+    typeof spec === "object" && spec !== null && "description" in spec ? String(spec.description) : null;
   return {
     id: row.id,
     owner: row.owner,
@@ -221,7 +274,11 @@ function summarise(rows: RegistryRow[]): Listed | null {
   };
 }
 
-async function ownRows(ctx: Context, kind: RegistryKind, id: string): Promise<{ version: string; createdBy: string; archived: boolean }[]> {
+async function ownRows(
+  ctx: Context,
+  kind: RegistryKind,
+  id: string,
+): Promise<{ version: string; createdBy: string; archived: boolean }[]> {
   const owner = ctx.principal.workspace;
   if (owner === SHARED_OWNER) authorize(ctx.principal, "operate");
   const rows = await ctx.store
@@ -235,22 +292,40 @@ async function ownRows(ctx: Context, kind: RegistryKind, id: string): Promise<{ 
 
 function requireOwn(ctx: Context, kind: RegistryKind, version: string, createdBy: string): void {
   if (createdBy === ctx.principal.subject || ctx.principal.role === "admin") return;
-  throw new EverdictError("FORBIDDEN", `${kind} version ${version} was registered by '${createdBy}'; only they or an admin may change it`);
+  throw new EverdictError(
+    "FORBIDDEN",
+    `${kind} version ${version} was registered by '${createdBy}'; only they or an admin may change it`,
+  );
 }
 
 /** Replaces the tags of one of the caller's own versions. */
-export async function setTags(ctx: Context, kind: RegistryKind, id: string, version: string, tags: string[]): Promise<void> {
+export async function setTags(
+  ctx: Context,
+  kind: RegistryKind,
+  id: string,
+  version: string,
+  tags: string[],
+): Promise<void> {
   const row = (await ownRows(ctx, kind, id)).find((item) => item.version === version);
   if (!row) throw notFound(kind, `${id}@${version}`, ctx.principal.workspace);
   requireOwn(ctx, kind, version, row.createdBy);
   await ctx.store.batch([
-    ctx.store.update(registry).set({ tags }).where(and(keyOf(kind, ctx.principal.workspace, id), eq(registry.version, version))),
+    ctx.store
+      .update(registry)
+      .set({ tags })
+      .where(and(keyOf(kind, ctx.principal.workspace, id), eq(registry.version, version))),
     auditRow(ctx, `${kind}.tags`, `${id}@${version}`, { tags }),
   ]);
 }
 
 /** Archives or brings back one version, or all; answers the versions that are archived now. */
-export async function setArchived(ctx: Context, kind: RegistryKind, id: string, version: string | undefined, archived: boolean): Promise<string[]> {
+export async function setArchived(
+  ctx: Context,
+  kind: RegistryKind,
+  id: string,
+  version: string | undefined,
+  archived: boolean,
+): Promise<string[]> {
   const rows = await ownRows(ctx, kind, id);
   const chosen = version === undefined ? rows : rows.filter((row) => row.version === version);
   if (chosen.length === 0) throw notFound(kind, `${id}@${version}`, ctx.principal.workspace);
@@ -259,7 +334,12 @@ export async function setArchived(ctx: Context, kind: RegistryKind, id: string, 
     ctx.store
       .update(registry)
       .set({ archived })
-      .where(and(keyOf(kind, ctx.principal.workspace, id), version === undefined ? sql`true` : eq(registry.version, version))),
+      .where(
+        and(
+          keyOf(kind, ctx.principal.workspace, id),
+          version === undefined ? sql`true` : eq(registry.version, version),
+        ),
+      ),
     auditRow(ctx, archived ? `${kind}.archive` : `${kind}.unarchive`, version === undefined ? id : `${id}@${version}`),
   ]);
   return rows

@@ -22,7 +22,10 @@ export function workerSecret(env: Env, name: string): ResolvedSecret | null {
   if (typeof value !== "string" || name.startsWith("USE_")) return null;
   const declared = bindings[`SECRET_USE_${name}`];
   const match = /^(job|cluster|registry)(?::(.*))?$/.exec(typeof declared === "string" ? declared.trim() : "");
-  const hosts = (match?.[2] ?? "").split(",").map((host) => host.trim()).filter(Boolean);
+  const hosts = (match?.[2] ?? "")
+    .split(",")
+    .map((host) => host.trim())
+    .filter(Boolean);
   const use = match?.[1] === "job" || match?.[1] === "cluster" || match?.[1] === "registry" ? match[1] : null;
   return { value, use: use !== "job" && hosts.length === 0 ? null : use, hosts, source: "worker" };
 }
@@ -36,7 +39,13 @@ export function workerSecretNames(env: Env): string[] {
 }
 
 /** Values by name; names that are not stored are missing in the answer. Worker secrets win over the vault. */
-export async function resolveSecrets(env: Env, config: Config, store: Store, workspace: string, names: readonly string[]): Promise<Map<string, ResolvedSecret>> {
+export async function resolveSecrets(
+  env: Env,
+  config: Config,
+  store: Store,
+  workspace: string,
+  names: readonly string[],
+): Promise<Map<string, ResolvedSecret>> {
   const out = new Map<string, ResolvedSecret>();
   const rest: string[] = [];
   for (const name of new Set(names)) {

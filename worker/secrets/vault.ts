@@ -8,7 +8,11 @@ const imported = new Map<string, Promise<CryptoKey>>();
 function keyOf(vault: VaultKeys, id: string): Promise<CryptoKey> {
   const raw = vault.keys[id];
   if (raw === undefined) {
-    throw new EverdictError("UNAVAILABLE", `vault key '${id}' is not configured any more; add it to EVERDICT_VAULT_KEYS until rotation has re-sealed everything`, { retryAfterSec: 60 });
+    throw new EverdictError(
+      "UNAVAILABLE",
+      `vault key '${id}' is not configured any more; add it to EVERDICT_VAULT_KEYS until rotation has re-sealed everything`,
+      { retryAfterSec: 60 },
+    );
   }
   let key = imported.get(raw);
   if (!key) {
@@ -22,10 +26,19 @@ function keyOf(vault: VaultKeys, id: string): Promise<CryptoKey> {
 const placeOf = (workspace: string, name: string) => new TextEncoder().encode(`${workspace}/${name}`);
 
 /** AES-256-GCM under the current key. */
-export async function seal(vault: VaultKeys, workspace: string, name: string, value: string): Promise<{ keyId: string; sealed: string }> {
+export async function seal(
+  vault: VaultKeys,
+  workspace: string,
+  name: string,
+  value: string,
+): Promise<{ keyId: string; sealed: string }> {
   const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES));
   const key = await keyOf(vault, vault.current);
-  const body = await crypto.subtle.encrypt({ name: "AES-GCM", iv, additionalData: placeOf(workspace, name) }, key, new TextEncoder().encode(value));
+  const body = await crypto.subtle.encrypt(
+    { name: "AES-GCM", iv, additionalData: placeOf(workspace, name) },
+    key,
+    new TextEncoder().encode(value),
+  );
   const whole = new Uint8Array(IV_BYTES + body.byteLength);
   whole.set(iv);
   whole.set(new Uint8Array(body), IV_BYTES);
@@ -33,7 +46,12 @@ export async function seal(vault: VaultKeys, workspace: string, name: string, va
 }
 
 /** @throws EverdictError UNAVAILABLE when the key is gone or the value was tampered with */
-export async function open(vault: VaultKeys, workspace: string, name: string, row: { keyId: string; sealed: string }): Promise<string> {
+export async function open(
+  vault: VaultKeys,
+  workspace: string,
+  name: string,
+  row: { keyId: string; sealed: string },
+): Promise<string> {
   const key = await keyOf(vault, row.keyId);
   const whole = fromBase64(row.sealed);
   try {
@@ -44,6 +62,10 @@ export async function open(vault: VaultKeys, workspace: string, name: string, ro
     );
     return new TextDecoder().decode(plain);
   } catch (error) {
-    throw new EverdictError("UNAVAILABLE", `secret '${name}' cannot be opened with vault key '${row.keyId}'; store it again`, { cause: error });
+    throw new EverdictError(
+      "UNAVAILABLE",
+      `secret '${name}' cannot be opened with vault key '${row.keyId}'; store it again`,
+      { cause: error },
+    );
   }
 }

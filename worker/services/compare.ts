@@ -13,8 +13,14 @@ type Side = NonNullable<Comparison["cases"][number]["a"]>;
 const EPSILON = 1e-9;
 
 /** GET /scorecards/compare: case by case, over the mean of each case's trials. */
-export async function compareScorecards(ctx: Context, { query }: { query: QueryOf<Ops["compare_scorecards"]> }): Promise<Comparison> {
-  const [a, b] = await Promise.all([getScorecard(ctx, { params: { id: query.a } }), getScorecard(ctx, { params: { id: query.b } })]);
+export async function compareScorecards(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["compare_scorecards"]> },
+): Promise<Comparison> {
+  const [a, b] = await Promise.all([
+    getScorecard(ctx, { params: { id: query.a } }),
+    getScorecard(ctx, { params: { id: query.b } }),
+  ]);
   const [left, right] = await Promise.all([sides(ctx, query.a), sides(ctx, query.b)]);
   const ids = [...new Set([...left.keys(), ...right.keys()])];
   const cases = ids.slice(0, 10_000).map((caseId) => {
@@ -23,7 +29,8 @@ export async function compareScorecards(ctx: Context, { query }: { query: QueryO
     const difference = from?.score == null || to?.score == null ? null : to.score - from.score;
     return { caseId, a: from, b: to, difference };
   });
-  const count = (test: (difference: number) => boolean) => cases.filter(({ difference }) => difference !== null && test(difference)).length;
+  const count = (test: (difference: number) => boolean) =>
+    cases.filter(({ difference }) => difference !== null && test(difference)).length;
   const rates = [a.summary?.passRate ?? null, b.summary?.passRate ?? null] as const;
   return {
     a,
@@ -40,7 +47,9 @@ async function sides(ctx: Context, scorecardId: string): Promise<Map<string, Sid
   const rows = await ctx.store
     .select({ caseId: runs.caseId, status: runs.status, score: runs.score, pass: runs.pass })
     .from(runs)
-    .where(and(eq(runs.scorecardId, scorecardId), eq(runs.workspace, ctx.principal.workspace), eq(runs.replaced, false)))
+    .where(
+      and(eq(runs.scorecardId, scorecardId), eq(runs.workspace, ctx.principal.workspace), eq(runs.replaced, false)),
+    )
     .orderBy(runs.seq)
     .all();
   const grouped = new Map<string, typeof rows>();

@@ -14,7 +14,10 @@ import { apiKeys, audit, members, runs, workspaces } from "../store/schema.ts";
 
 type Ops = typeof ADMIN_OPERATIONS;
 
-async function workspacesPage(ctx: Context, query: { limit?: number | undefined; cursor?: string | undefined }): Promise<OutputOf<Ops["list_workspaces"]>> {
+async function workspacesPage(
+  ctx: Context,
+  query: { limit?: number | undefined; cursor?: string | undefined },
+): Promise<OutputOf<Ops["list_workspaces"]>> {
   const { principal, store } = ctx;
   const limit = query.limit ?? LIMITS.pageDefault;
   const all = principal.operator;
@@ -27,14 +30,20 @@ async function workspacesPage(ctx: Context, query: { limit?: number | undefined;
     .from(workspaces)
     .leftJoin(members, and(eq(members.workspace, workspaces.id), own))
     .where(
-      and(gt(workspaces.id, from), all ? undefined : principal.kind === "person" ? own : eq(workspaces.id, principal.workspace)),
+      and(
+        gt(workspaces.id, from),
+        all ? undefined : principal.kind === "person" ? own : eq(workspaces.id, principal.workspace),
+      ),
     )
     .orderBy(asc(workspaces.id))
     .limit(limit + 1)
     .all();
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
-  const items = shown.map(({ role, ...row }) => ({ ...row, role: row.id === principal.workspace ? principal.role : role === null ? null : Role.parse(role) }));
+  const items = shown.map(({ role, ...row }) => ({
+    ...row,
+    role: row.id === principal.workspace ? principal.role : role === null ? null : Role.parse(role),
+  }));
   return { items, nextCursor: rows.length > limit && last ? await writeCursor(ctx, scope, [last.id]) : null };
 }
 
@@ -52,16 +61,30 @@ export async function getMe(ctx: Context): Promise<OutputOf<Ops["get_me"]>> {
   };
 }
 
-export const listWorkspaces = (ctx: Context, { query }: { query: QueryOf<Ops["list_workspaces"]> }) => workspacesPage(ctx, query);
+export const listWorkspaces = (ctx: Context, { query }: { query: QueryOf<Ops["list_workspaces"]> }) =>
+  workspacesPage(ctx, query);
 
 /** A new workspace; its maker is its first admin. */
-export async function createWorkspace(ctx: Context, { body }: { body: BodyOf<Ops["create_workspace"]> }): Promise<OutputOf<Ops["create_workspace"]>> {
+export async function createWorkspace(
+  ctx: Context,
+  { body }: { body: BodyOf<Ops["create_workspace"]> },
+): Promise<OutputOf<Ops["create_workspace"]>> {
   const { store, principal } = ctx;
   const createdAt = iso(ctx.now());
-  const done = await store.insert(workspaces).values({ id: body.id, name: body.name, createdAt }).onConflictDoNothing().run();
-  if (done.meta.changes === 0) throw new EverdictError("CONFLICT", `workspace '${body.id}' exists already; choose another id`, { data: { workspace: body.id } });
+  const done = await store
+    .insert(workspaces)
+    .values({ id: body.id, name: body.name, createdAt })
+    .onConflictDoNothing()
+    .run();
+  if (done.meta.changes === 0)
+    throw new EverdictError("CONFLICT", `workspace '${body.id}' exists already; choose another id`, {
+      data: { workspace: body.id },
+    });
   await store.batch([
-    store.insert(members).values({ workspace: body.id, subject: principal.subject, role: "admin", createdAt }).onConflictDoNothing(),
+    store
+      .insert(members)
+      .values({ workspace: body.id, subject: principal.subject, role: "admin", createdAt })
+      .onConflictDoNothing(),
     auditRow({ ...ctx, principal: { ...principal, workspace: body.id } }, "workspace.create", body.id),
   ]);
   return { id: body.id, name: body.name, createdAt, role: "admin" };
@@ -73,7 +96,10 @@ async function workspaceRow(ctx: Context, id: string) {
   return row;
 }
 
-export async function getLimits(ctx: Context, { params }: { params: ParamsOf<Ops["get_workspace_limits"]> }): Promise<OutputOf<Ops["get_workspace_limits"]>> {
+export async function getLimits(
+  ctx: Context,
+  { params }: { params: ParamsOf<Ops["get_workspace_limits"]> },
+): Promise<OutputOf<Ops["get_workspace_limits"]>> {
   const { weight, maxInFlight, queueDepth } = await workspaceRow(ctx, params.id);
   return { weight, maxInFlight, queueDepth };
 }
@@ -83,7 +109,10 @@ export async function setLimits(
   { params, body }: { params: ParamsOf<Ops["set_workspace_limits"]>; body: BodyOf<Ops["set_workspace_limits"]> },
 ): Promise<OutputOf<Ops["set_workspace_limits"]>> {
   await workspaceRow(ctx, params.id);
-  await ctx.store.batch([ctx.store.update(workspaces).set(body).where(eq(workspaces.id, params.id)), auditRow(ctx, "workspace.limits", params.id, body)]);
+  await ctx.store.batch([
+    ctx.store.update(workspaces).set(body).where(eq(workspaces.id, params.id)),
+    auditRow(ctx, "workspace.limits", params.id, body),
+  ]);
   // Objects where it has work now; elsewhere the limits come with its next entry.
   const objects = await ctx.store
     .selectDistinct({ object: runs.object })
@@ -91,37 +120,61 @@ export async function setLimits(
     .where(and(eq(runs.workspace, params.id), eq(runs.status, "queued")))
     .limit(200)
     .all();
-  await Promise.all(objects.map(({ object }) => (object === null ? undefined : schedulerOf(ctx.env, object).setLimits(params.id, body))));
+  await Promise.all(
+    objects.map(({ object }) =>
+      object === null ? undefined : schedulerOf(ctx.env, object).setLimits(params.id, body),
+    ),
+  );
   return body;
 }
 
-export async function listMembers(ctx: Context, { query }: { query: QueryOf<Ops["list_members"]> }): Promise<OutputOf<Ops["list_members"]>> {
+export async function listMembers(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["list_members"]> },
+): Promise<OutputOf<Ops["list_members"]>> {
   const limit = query.limit ?? LIMITS.pageDefault;
   const scope = `members:${ctx.principal.workspace}`;
   const after = await readCursor(ctx, scope, query.cursor);
   const rows = await ctx.store
     .select({ subject: members.subject, role: members.role, createdAt: members.createdAt })
     .from(members)
-    .where(and(eq(members.workspace, ctx.principal.workspace), after ? gt(members.subject, String(after[0])) : undefined))
+    .where(
+      and(eq(members.workspace, ctx.principal.workspace), after ? gt(members.subject, String(after[0])) : undefined),
+    )
     .orderBy(asc(members.subject))
     .limit(limit + 1)
     .all();
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
-  return { items: shown.map((row) => ({ ...row, role: Role.parse(row.role) })), nextCursor: rows.length > limit && last ? await writeCursor(ctx, scope, [last.subject]) : null };
+  return {
+    items: shown.map((row) => ({ ...row, role: Role.parse(row.role) })),
+    nextCursor: rows.length > limit && last ? await writeCursor(ctx, scope, [last.subject]) : null,
+  };
 }
 
 export async function setMember(
   ctx: Context,
   { params, body }: { params: ParamsOf<Ops["set_member"]>; body: BodyOf<Ops["set_member"]> },
 ): Promise<OutputOf<Ops["set_member"]>> {
-  const row = { workspace: ctx.principal.workspace, subject: params.subject, role: body.role, createdAt: iso(ctx.now()) };
+  const row = {
+    workspace: ctx.principal.workspace,
+    subject: params.subject,
+    role: body.role,
+    createdAt: iso(ctx.now()),
+  };
   if (body.role !== "admin") await keepAnAdmin(ctx, params.subject);
   await ctx.store.batch([
-    ctx.store.insert(members).values(row).onConflictDoUpdate({ target: [members.workspace, members.subject], set: { role: body.role } }),
+    ctx.store
+      .insert(members)
+      .values(row)
+      .onConflictDoUpdate({ target: [members.workspace, members.subject], set: { role: body.role } }),
     auditRow(ctx, "member.set", params.subject, { role: body.role }),
   ]);
-  const stored = await ctx.store.select().from(members).where(and(eq(members.workspace, row.workspace), eq(members.subject, row.subject))).get();
+  const stored = await ctx.store
+    .select()
+    .from(members)
+    .where(and(eq(members.workspace, row.workspace), eq(members.subject, row.subject)))
+    .get();
   return { subject: row.subject, role: body.role, createdAt: stored?.createdAt ?? row.createdAt };
 }
 
@@ -133,33 +186,53 @@ async function keepAnAdmin(ctx: Context, leaving: string): Promise<void> {
     .limit(2)
     .all();
   if (admins.length === 1 && admins[0]?.subject === leaving) {
-    throw new EverdictError("CONFLICT", `'${leaving}' is the only admin of workspace '${ctx.principal.workspace}'; make another one first`);
+    throw new EverdictError(
+      "CONFLICT",
+      `'${leaving}' is the only admin of workspace '${ctx.principal.workspace}'; make another one first`,
+    );
   }
 }
 
-export async function removeMember(ctx: Context, { params }: { params: ParamsOf<Ops["remove_member"]> }): Promise<undefined> {
+export async function removeMember(
+  ctx: Context,
+  { params }: { params: ParamsOf<Ops["remove_member"]> },
+): Promise<undefined> {
   await keepAnAdmin(ctx, params.subject);
   const done = await ctx.store
     .delete(members)
     .where(and(eq(members.workspace, ctx.principal.workspace), eq(members.subject, params.subject)))
     .run();
-  if (done.meta.changes === 0) throw new EverdictError("NOT_FOUND", `'${params.subject}' is not a member of workspace '${ctx.principal.workspace}'`, { data: { member: params.subject } });
+  if (done.meta.changes === 0)
+    throw new EverdictError(
+      "NOT_FOUND",
+      `'${params.subject}' is not a member of workspace '${ctx.principal.workspace}'`,
+      { data: { member: params.subject } },
+    );
   await auditRow(ctx, "member.remove", params.subject).run();
   return undefined;
 }
 
 /** POST /api-keys: never more than its maker may do. */
-export async function createApiKey(ctx: Context, { body }: { body: BodyOf<Ops["create_api_key"]> }): Promise<OutputOf<Ops["create_api_key"]>> {
+export async function createApiKey(
+  ctx: Context,
+  { body }: { body: BodyOf<Ops["create_api_key"]> },
+): Promise<OutputOf<Ops["create_api_key"]>> {
   const { principal } = ctx;
   const role = body.role ?? principal.role;
   if (ROLES.indexOf(role) > ROLES.indexOf(principal.role)) {
-    throw new EverdictError("FORBIDDEN", `role '${role}' is above yours ('${principal.role}')`, { issues: [{ path: "role", message: `must be at most '${principal.role}'` }] });
+    throw new EverdictError("FORBIDDEN", `role '${role}' is above yours ('${principal.role}')`, {
+      issues: [{ path: "role", message: `must be at most '${principal.role}'` }],
+    });
   }
   if (SCOPES.indexOf(body.scope) > SCOPES.indexOf(principal.scope)) {
-    throw new EverdictError("FORBIDDEN", `scope '${body.scope}' is above yours ('${principal.scope}')`, { issues: [{ path: "scope", message: `must be at most '${principal.scope}'` }] });
+    throw new EverdictError("FORBIDDEN", `scope '${body.scope}' is above yours ('${principal.scope}')`, {
+      issues: [{ path: "scope", message: `must be at most '${principal.scope}'` }],
+    });
   }
   if (body.personal && principal.person === null) {
-    throw new EverdictError("BAD_REQUEST", "this API key acts as the workspace and cannot make a personal one", { issues: [{ path: "personal", message: "must be false" }] });
+    throw new EverdictError("BAD_REQUEST", "this API key acts as the workspace and cannot make a personal one", {
+      issues: [{ path: "personal", message: "must be false" }],
+    });
   }
   const token = `ak_${randomSecret()}`;
   const id = ctx.newId("key");
@@ -178,13 +251,19 @@ export async function createApiKey(ctx: Context, { body }: { body: BodyOf<Ops["c
   };
   // A repeat after a crash has the same id and a new token: the token that was shown, or none was, is replaced.
   await ctx.store.batch([
-    ctx.store.insert(apiKeys).values(row).onConflictDoUpdate({ target: apiKeys.id, set: { hash: row.hash } }),
+    ctx.store
+      .insert(apiKeys)
+      .values(row)
+      .onConflictDoUpdate({ target: apiKeys.id, set: { hash: row.hash } }),
     auditRow(ctx, "api-key.create", id, { name: body.name, scope: body.scope, role, personal: body.personal }),
   ]);
   return { id, token, name: body.name, scope: body.scope, role, personal: body.personal, createdAt };
 }
 
-export async function listApiKeys(ctx: Context, { query }: { query: QueryOf<Ops["list_api_keys"]> }): Promise<OutputOf<Ops["list_api_keys"]>> {
+export async function listApiKeys(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["list_api_keys"]> },
+): Promise<OutputOf<Ops["list_api_keys"]>> {
   const limit = query.limit ?? LIMITS.pageDefault;
   const any = allowed(ctx.principal, "keys:any");
   const scope = `keys:${ctx.principal.workspace}:${ctx.principal.subject}:${any}`;
@@ -193,7 +272,11 @@ export async function listApiKeys(ctx: Context, { query }: { query: QueryOf<Ops[
     .select()
     .from(apiKeys)
     .where(
-      and(eq(apiKeys.workspace, ctx.principal.workspace), any ? undefined : eq(apiKeys.subject, ctx.principal.subject), after ? lt(apiKeys.id, String(after[0])) : undefined),
+      and(
+        eq(apiKeys.workspace, ctx.principal.workspace),
+        any ? undefined : eq(apiKeys.subject, ctx.principal.subject),
+        after ? lt(apiKeys.id, String(after[0])) : undefined,
+      ),
     )
     .orderBy(desc(apiKeys.id))
     .limit(limit + 1)
@@ -213,20 +296,33 @@ export async function listApiKeys(ctx: Context, { query }: { query: QueryOf<Ops[
   return { items, nextCursor: rows.length > limit && last ? await writeCursor(ctx, scope, [last.id]) : null };
 }
 
-export async function revokeApiKey(ctx: Context, { params }: { params: ParamsOf<Ops["revoke_api_key"]> }): Promise<undefined> {
+export async function revokeApiKey(
+  ctx: Context,
+  { params }: { params: ParamsOf<Ops["revoke_api_key"]> },
+): Promise<undefined> {
   const row = await ctx.store
     .select({ subject: apiKeys.subject })
     .from(apiKeys)
     .where(and(eq(apiKeys.id, params.id), eq(apiKeys.workspace, ctx.principal.workspace)))
     .get();
   if (!row || (row.subject !== ctx.principal.subject && !allowed(ctx.principal, "keys:any"))) {
-    throw new EverdictError("NOT_FOUND", `API key '${params.id}' does not exist in workspace '${ctx.principal.workspace}'`, { data: { key: params.id } });
+    throw new EverdictError(
+      "NOT_FOUND",
+      `API key '${params.id}' does not exist in workspace '${ctx.principal.workspace}'`,
+      { data: { key: params.id } },
+    );
   }
-  await ctx.store.batch([ctx.store.delete(apiKeys).where(eq(apiKeys.id, params.id)), auditRow(ctx, "api-key.revoke", params.id)]);
+  await ctx.store.batch([
+    ctx.store.delete(apiKeys).where(eq(apiKeys.id, params.id)),
+    auditRow(ctx, "api-key.revoke", params.id),
+  ]);
   return undefined;
 }
 
-export async function listAudit(ctx: Context, { query }: { query: QueryOf<Ops["list_audit"]> }): Promise<OutputOf<Ops["list_audit"]>> {
+export async function listAudit(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["list_audit"]> },
+): Promise<OutputOf<Ops["list_audit"]>> {
   const limit = query.limit ?? LIMITS.pageDefault;
   const scope = `audit:${ctx.principal.workspace}`;
   const after = await readCursor(ctx, scope, query.cursor);
@@ -240,7 +336,15 @@ export async function listAudit(ctx: Context, { query }: { query: QueryOf<Ops["l
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   return {
-    items: shown.map(({ id, at, actor, action, target, requestId, detail }) => ({ id, at, actor, action, target, requestId, detail })),
+    items: shown.map(({ id, at, actor, action, target, requestId, detail }) => ({
+      id,
+      at,
+      actor,
+      action,
+      target,
+      requestId,
+      detail,
+    })),
     nextCursor: rows.length > limit && last ? await writeCursor(ctx, scope, [last.id]) : null,
   };
 }

@@ -1,13 +1,13 @@
 import { EverdictError } from "../../contracts/errors.ts";
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { RUNNER_OPERATIONS } from "../../contracts/operations/runners.ts";
-import { MIN_PROTOCOL, PROTOCOL, type Report } from "../../contracts/runner-protocol.ts";
 import type { Grant, JudgedResult, RunnerAnswer, SchedulerRpc } from "../../contracts/rpc.ts";
+import { MIN_PROTOCOL, PROTOCOL, type Report } from "../../contracts/runner-protocol.ts";
 import { parseRunnerToken } from "../auth/authenticate.ts";
 import { sha256, verify } from "../auth/digest.ts";
-import { type Config, type Env, logOf, schedulerOf } from "../environment.ts";
 import { readyGrants } from "../dispatch/grants.ts";
 import { judgeReport } from "../dispatch/judge-report.ts";
+import { type Config, type Env, logOf, schedulerOf } from "../environment.ts";
 
 type Ops = typeof RUNNER_OPERATIONS;
 
@@ -23,7 +23,11 @@ interface Holder {
   tokenHash: string;
 }
 
-const revoked = () => new EverdictError("UNAUTHENTICATED", "the runner token is not known or was revoked; pair this machine again (POST /runners)");
+const revoked = () =>
+  new EverdictError(
+    "UNAUTHENTICATED",
+    "the runner token is not known or was revoked; pair this machine again (POST /runners)",
+  );
 
 async function holder(ctx: RunnerContext): Promise<Holder> {
   const parsed = parseRunnerToken(ctx.request);
@@ -39,24 +43,51 @@ function accepted<T>(answer: RunnerAnswer<T>): { ok: true } & T {
 function checkProtocol(protocol: number): void {
   if (protocol >= MIN_PROTOCOL && protocol <= PROTOCOL) return;
   const old = protocol < MIN_PROTOCOL;
-  throw new EverdictError("UPGRADE_REQUIRED", old ? `this runner speaks protocol ${protocol}; upgrade everdict to speak at least ${MIN_PROTOCOL}` : `this runner speaks protocol ${protocol}; the control plane knows up to ${PROTOCOL}`, {
-    data: { minProtocol: MIN_PROTOCOL, protocol: PROTOCOL },
-  });
+  throw new EverdictError(
+    "UPGRADE_REQUIRED",
+    old
+      ? `this runner speaks protocol ${protocol}; upgrade everdict to speak at least ${MIN_PROTOCOL}`
+      : `this runner speaks protocol ${protocol}; the control plane knows up to ${PROTOCOL}`,
+    {
+      data: { minProtocol: MIN_PROTOCOL, protocol: PROTOCOL },
+    },
+  );
 }
 
 /** Hands over what can be handed over; the rest goes back to its place or ends with the reason. */
-async function handOver(ctx: RunnerContext, scheduler: SchedulerRpc, grants: Grant[]): Promise<OutputOf<Ops["runner_lease"]>["attempts"]> {
+async function handOver(
+  ctx: RunnerContext,
+  scheduler: SchedulerRpc,
+  grants: Grant[],
+): Promise<OutputOf<Ops["runner_lease"]>["attempts"]> {
   if (grants.length === 0) return [];
   const readied = await readyGrants(ctx.env, grants);
-  const withheld = readied.flatMap((item) => (item.kind === "withheld" ? [{ runId: item.runId, epoch: item.epoch, reason: item.reason, detail: item.detail, retryAfterSec: item.retryAfterSec }] : []));
-  const rejected = readied.flatMap((item) => (item.kind === "rejected" ? [{ runId: item.runId, epoch: item.epoch, failure: item.failure }] : []));
+  const withheld = readied.flatMap((item) =>
+    item.kind === "withheld"
+      ? [
+          {
+            runId: item.runId,
+            epoch: item.epoch,
+            reason: item.reason,
+            detail: item.detail,
+            retryAfterSec: item.retryAfterSec,
+          },
+        ]
+      : [],
+  );
+  const rejected = readied.flatMap((item) =>
+    item.kind === "rejected" ? [{ runId: item.runId, epoch: item.epoch, failure: item.failure }] : [],
+  );
   if (withheld.length > 0) await scheduler.withhold(withheld);
   if (rejected.length > 0) await scheduler.reject(rejected);
   return readied.flatMap((item) => (item.kind === "ready" ? [item.attempt] : []));
 }
 
 /** POST /runner/lease; null means 204. */
-export async function lease(ctx: RunnerContext, { body }: { body: BodyOf<Ops["runner_lease"]> }): Promise<OutputOf<Ops["runner_lease"]> | null> {
+export async function lease(
+  ctx: RunnerContext,
+  { body }: { body: BodyOf<Ops["runner_lease"]> },
+): Promise<OutputOf<Ops["runner_lease"]> | null> {
   checkProtocol(body.protocol);
   const { scheduler, tokenHash } = await holder(ctx);
   const { grants, commands } = accepted(await scheduler.lease(tokenHash, body));
@@ -64,7 +95,10 @@ export async function lease(ctx: RunnerContext, { body }: { body: BodyOf<Ops["ru
   return attempts.length === 0 && commands.length === 0 ? null : { attempts, commands };
 }
 
-export async function heartbeat(ctx: RunnerContext, { body }: { body: BodyOf<Ops["runner_heartbeat"]> }): Promise<OutputOf<Ops["runner_heartbeat"]>> {
+export async function heartbeat(
+  ctx: RunnerContext,
+  { body }: { body: BodyOf<Ops["runner_heartbeat"]> },
+): Promise<OutputOf<Ops["runner_heartbeat"]>> {
   const { scheduler, tokenHash } = await holder(ctx);
   const { attempts } = accepted(await scheduler.heartbeat(tokenHash, body));
   return { attempts };
@@ -73,12 +107,19 @@ export async function heartbeat(ctx: RunnerContext, { body }: { body: BodyOf<Ops
 const needsGrading = (report: Report): boolean => !("released" in report) && !("stopped" in report);
 
 /** POST /runner/results: graded here, then accepted and settled in the object in one step. */
-export async function results(ctx: RunnerContext, { body }: { body: BodyOf<Ops["runner_results"]> }): Promise<OutputOf<Ops["runner_results"]>> {
+export async function results(
+  ctx: RunnerContext,
+  { body }: { body: BodyOf<Ops["runner_results"]> },
+): Promise<OutputOf<Ops["runner_results"]>> {
   if (body.lease) checkProtocol(body.lease.protocol);
   const { scheduler, tokenHash } = await holder(ctx);
-  const toGrade = body.results.filter(({ outcome }) => needsGrading(outcome)).map(({ runId, epoch }) => ({ runId, epoch }));
+  const toGrade = body.results
+    .filter(({ outcome }) => needsGrading(outcome))
+    .map(({ runId, epoch }) => ({ runId, epoch }));
   const gradings = new Map<string, Awaited<ReturnType<typeof gradingsOf>>[number]>();
-  if (toGrade.length > 0) for (const item of await gradingsOf(scheduler, tokenHash, body.instanceId, toGrade)) gradings.set(`${item.runId}/${item.epoch}`, item);
+  if (toGrade.length > 0)
+    for (const item of await gradingsOf(scheduler, tokenHash, body.instanceId, toGrade))
+      gradings.set(`${item.runId}/${item.epoch}`, item);
   const judged = body.results.map(({ runId, epoch, outcome }): JudgedResult => {
     if ("released" in outcome) return { runId, epoch, verdict: { kind: "released" } };
     if ("stopped" in outcome) return { runId, epoch, verdict: { kind: "stopped" } };
@@ -86,10 +127,19 @@ export async function results(ctx: RunnerContext, { body }: { body: BodyOf<Ops["
     return { runId, epoch, verdict: judgeReport(outcome, gradings.get(`${runId}/${epoch}`) ?? null) };
   });
   const answer = accepted(await scheduler.results(tokenHash, body.instanceId, judged, body.lease ?? null));
-  return { accepted: answer.accepted, attempts: await handOver(ctx, scheduler, answer.grants), commands: answer.commands };
+  return {
+    accepted: answer.accepted,
+    attempts: await handOver(ctx, scheduler, answer.grants),
+    commands: answer.commands,
+  };
 }
 
-async function gradingsOf(scheduler: SchedulerRpc, tokenHash: string, instanceId: string, refs: { runId: string; epoch: number }[]) {
+async function gradingsOf(
+  scheduler: SchedulerRpc,
+  tokenHash: string,
+  instanceId: string,
+  refs: { runId: string; epoch: number }[],
+) {
   return accepted(await scheduler.gradings(tokenHash, instanceId, refs)).gradings;
 }
 
@@ -101,10 +151,19 @@ export async function appendLog(
   const token = /^Bearer ([\x21-\x7e]{1,300})$/i.exec(ctx.request.headers.get("authorization") ?? "")?.[1] ?? "";
   const [runId, epoch, mac = ""] = token.split(".");
   const subject = `${params.runId}.${params.epoch}`;
-  if (runId !== params.runId || epoch !== String(params.epoch) || !(await verify(ctx.config.signingKey, "log", subject, mac))) {
+  if (
+    runId !== params.runId ||
+    epoch !== String(params.epoch) ||
+    !(await verify(ctx.config.signingKey, "log", subject, mac))
+  ) {
     throw new EverdictError("UNAUTHENTICATED", "the log token does not belong to this attempt");
   }
   const answer = await logOf(ctx.env, params.runId).append(params.epoch, query.stream, query.offset, body);
-  if (!answer.ok) throw new EverdictError("CONFLICT", `offset ${query.offset} is beyond the ${answer.nextOffset} bytes stored; send from there`, { data: { nextOffset: answer.nextOffset } });
+  if (!answer.ok)
+    throw new EverdictError(
+      "CONFLICT",
+      `offset ${query.offset} is beyond the ${answer.nextOffset} bytes stored; send from there`,
+      { data: { nextOffset: answer.nextOffset } },
+    );
   return { nextOffset: answer.nextOffset };
 }

@@ -14,18 +14,28 @@ const DEFAULT_TAIL_BYTES = 1024 * 1024;
 const WATCH_MS = 1_000;
 
 /** GET /runs/{id}/logs: the log object's ring, or the last output kept with the result. */
-export async function getLogs(ctx: Context, input: { params: ParamsOf<Ops["get_run_logs"]>; query: QueryOf<Ops["get_run_logs"]> }): Promise<string> {
+export async function getLogs(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["get_run_logs"]>; query: QueryOf<Ops["get_run_logs"]> },
+): Promise<string> {
   const { query } = input;
   const row = await findRun(ctx, input.params.id);
   const tailBytes = query.tailBytes ?? DEFAULT_TAIL_BYTES;
   const live = await logOf(ctx.env, row.id).tail(query.epoch ?? null, query.stream, tailBytes);
-  const kept = isTerminal(row.status) ? await ctx.store.select().from(runOutput).where(eq(runOutput.runId, row.id)).get() : undefined;
-  const useKept = kept !== undefined && (query.epoch === undefined ? live.epoch === null || live.epoch < kept.epoch : query.epoch === kept.epoch && live.text.length === 0);
+  const kept = isTerminal(row.status)
+    ? await ctx.store.select().from(runOutput).where(eq(runOutput.runId, row.id)).get()
+    : undefined;
+  const useKept =
+    kept !== undefined &&
+    (query.epoch === undefined
+      ? live.epoch === null || live.epoch < kept.epoch
+      : query.epoch === kept.epoch && live.text.length === 0);
   if (!useKept) {
     const lost = live.droppedBytes > 0 ? `[${live.droppedBytes} bytes before this were dropped]\n` : "";
     return lost + decodeTail(live.text);
   }
-  const text = query.stream === "stdout" ? kept.stdout : query.stream === "stderr" ? kept.stderr : kept.stdout + kept.stderr;
+  const text =
+    query.stream === "stdout" ? kept.stdout : query.stream === "stderr" ? kept.stderr : kept.stdout + kept.stderr;
   const bytes = new TextEncoder().encode(text);
   return decodeTail(bytes.length > tailBytes ? bytes.subarray(bytes.length - tailBytes) : bytes);
 }
@@ -38,7 +48,11 @@ function decodeTail(bytes: Uint8Array): string {
 }
 
 /** GET /runs/{id}/logs/stream: log events as they come, run events on change, end when the run has ended. */
-export async function streamLogs(ctx: Context, input: { params: ParamsOf<Ops["stream_run_logs"]> }, request: Request): Promise<Response> {
+export async function streamLogs(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["stream_run_logs"]> },
+  request: Request,
+): Promise<Response> {
   await findRun(ctx, input.params.id);
   const after = Number(request.headers.get("last-event-id") ?? "0");
   return sseResponse(request, logEvents(ctx, input.params.id, Number.isSafeInteger(after) && after >= 0 ? after : 0));
@@ -63,7 +77,11 @@ async function* logEvents(ctx: Context, id: string, after: number): AsyncGenerat
       }
       sawOutput = true;
       const text = decoder.decode(chunk.bytes, { stream: true });
-      yield { id: String(chunk.seq), event: "log", data: { epoch: chunk.epoch, stream: chunk.stream, offset: chunk.offset, text } };
+      yield {
+        id: String(chunk.seq),
+        event: "log",
+        data: { epoch: chunk.epoch, stream: chunk.stream, offset: chunk.offset, text },
+      };
     }
     seq = Math.max(seq, lastSeq);
     const now = JSON.stringify(run);
@@ -84,6 +102,7 @@ async function* keptOutput(ctx: Context, id: string): AsyncGenerator<SseEvent> {
   const kept = await ctx.store.select().from(runOutput).where(eq(runOutput.runId, id)).get();
   if (!kept) return;
   for (const stream of ["stdout", "stderr"] as const) {
-    if (kept[stream].length > 0) yield { event: "log", data: { epoch: kept.epoch, stream, offset: 0, text: kept[stream] } };
+    if (kept[stream].length > 0)
+      yield { event: "log", data: { epoch: kept.epoch, stream, offset: 0, text: kept[stream] } };
   }
 }

@@ -2,8 +2,8 @@ import { EverdictError } from "../../contracts/errors.ts";
 import { LIMITS, SHARED_OWNER } from "../../contracts/names.ts";
 import type { OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { QUEUE_OPERATIONS } from "../../contracts/operations/runs.ts";
-import { isTerminal, type Run } from "../../contracts/run.ts";
 import type { QueueView } from "../../contracts/rpc.ts";
+import { isTerminal, type Run } from "../../contracts/run.ts";
 import { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { resolveTarget, runtimeObject, userObject, workspaceObject } from "../compute/resolve.ts";
 import type { Context } from "../context.ts";
@@ -25,7 +25,9 @@ async function objectsOf(ctx: Context, target: string | undefined): Promise<stri
     const page = await list(ctx, "runtime", { limit: LIMITS.pageMax, cursor, archived: "true" });
     for (const { row, owner } of page.items) {
       const spec = RuntimeSpec.parse(JSON.parse(row.spec));
-      objects.add(runtimeObject(spec, owner === SHARED_OWNER ? SHARED_OWNER : ctx.principal.workspace, ctx.principal.workspace));
+      objects.add(
+        runtimeObject(spec, owner === SHARED_OWNER ? SHARED_OWNER : ctx.principal.workspace, ctx.principal.workspace),
+      );
     }
     cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined);
@@ -33,7 +35,10 @@ async function objectsOf(ctx: Context, target: string | undefined): Promise<stri
 }
 
 /** GET /queue: lanes of every object on the first page, entries of this workspace over all pages. */
-export async function getQueue(ctx: Context, { query }: { query: QueryOf<Ops["get_queue"]> }): Promise<OutputOf<Ops["get_queue"]>> {
+export async function getQueue(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["get_queue"]> },
+): Promise<OutputOf<Ops["get_queue"]>> {
   const limit = query.limit ?? LIMITS.pageDefault;
   const { workspace } = ctx.principal;
   const scope = `queue:${workspace}:${query.target ?? ""}`;
@@ -46,7 +51,12 @@ export async function getQueue(ctx: Context, { query }: { query: QueryOf<Ops["ge
   for (const object of objects) {
     if (position && object < startObject) continue;
     const after = position && object === startObject ? Number(position[1]) : null;
-    const view = await schedulerOf(ctx.env, object).queue({ workspace, target: query.target ?? null, limit: Math.max(1, limit - entries.length), after });
+    const view = await schedulerOf(ctx.env, object).queue({
+      workspace,
+      target: query.target ?? null,
+      limit: Math.max(1, limit - entries.length),
+      after,
+    });
     if (!position || object !== startObject) lanes.push(...view.lanes);
     if (entries.length >= limit) {
       if (view.entries.length > 0) {
@@ -63,26 +73,45 @@ export async function getQueue(ctx: Context, { query }: { query: QueryOf<Ops["ge
   }
   return {
     lanes,
-    entries: entries.map(({ runId, target, position: rank, enqueuedAt, waiting }) => ({ runId, target, position: rank, enqueuedAt, waiting })),
+    entries: entries.map(({ runId, target, position: rank, enqueuedAt, waiting }) => ({
+      runId,
+      target,
+      position: rank,
+      enqueuedAt,
+      waiting,
+    })),
     nextCursor: next ? await writeCursor(ctx, scope, next) : null,
   };
 }
 
 export async function promote(ctx: Context, input: { params: ParamsOf<Ops["promote_queue_entry"]> }): Promise<Run> {
   const row = await findRun(ctx, input.params.id);
-  const promoted = row.object !== null && !isTerminal(row.status) && (await schedulerOf(ctx.env, row.object).promote(row.id));
+  const promoted =
+    row.object !== null && !isTerminal(row.status) && (await schedulerOf(ctx.env, row.object).promote(row.id));
   if (!promoted) {
     const { status } = await getRun(ctx, input);
-    throw new EverdictError("CONFLICT", `run '${row.id}' is not waiting in a queue: ${row.object === null ? "its scorecard has not fed it yet" : status}`, { data: { status } });
+    throw new EverdictError(
+      "CONFLICT",
+      `run '${row.id}' is not waiting in a queue: ${row.object === null ? "its scorecard has not fed it yet" : status}`,
+      { data: { status } },
+    );
   }
   await auditRow(ctx, "queue.promote", row.id).run();
   return getRun(ctx, input);
 }
 
 /** Only what still waits: a run that has started is cancelled by POST /runs/{id}/cancel. */
-export async function cancelEntry(ctx: Context, input: { params: ParamsOf<Ops["cancel_queue_entry"]> }): Promise<undefined> {
+export async function cancelEntry(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["cancel_queue_entry"]> },
+): Promise<undefined> {
   const run = await getRun(ctx, input);
-  if (run.status !== "queued") throw new EverdictError("CONFLICT", `run '${run.id}' is not waiting: ${run.status}; cancel it with POST /runs/${run.id}/cancel`, { data: { status: run.status } });
+  if (run.status !== "queued")
+    throw new EverdictError(
+      "CONFLICT",
+      `run '${run.id}' is not waiting: ${run.status}; cancel it with POST /runs/${run.id}/cancel`,
+      { data: { status: run.status } },
+    );
   await cancelRun(ctx, input);
   return undefined;
 }

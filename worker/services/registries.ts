@@ -1,22 +1,36 @@
 import { and, asc, eq, gt, sql } from "drizzle-orm";
-import { Dataset, datasetIssues, EvalCase } from "../../contracts/case.ts";
 import { canonicalJson } from "../../contracts/canonical.ts";
+import { Dataset, datasetIssues, EvalCase } from "../../contracts/case.ts";
 import { EverdictError, type Issue, issuesOf } from "../../contracts/errors.ts";
 import { HarnessSpec, harnessIssues, harnessSecretEnv } from "../../contracts/harness.ts";
 import { LIMITS } from "../../contracts/names.ts";
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { REGISTRY_OPERATIONS } from "../../contracts/operations/registry.ts";
 import { reachability } from "../../contracts/reachability.ts";
-import { advertisedCapabilities, RuntimeSpec, runtimeIssues, runtimeSecretNames } from "../../contracts/runtime-spec.ts";
+import {
+  advertisedCapabilities,
+  RuntimeSpec,
+  runtimeIssues,
+  runtimeSecretNames,
+} from "../../contracts/runtime-spec.ts";
 import { sign } from "../auth/digest.ts";
-import type { Context } from "../context.ts";
+import { type ProbeResult, probe } from "../compute/probe.ts";
 import { envelopeOf, runtimeObject } from "../compute/resolve.ts";
-import { probe, type ProbeResult } from "../compute/probe.ts";
+import type { Context } from "../context.ts";
 import { schedulerOf } from "../environment.ts";
 import { regexIssue } from "../grading/regex.ts";
 import { readCursor, writeCursor } from "../http/cursor.ts";
 import { Reply } from "../http/reply.ts";
-import { existingVersions, find, list, type Registration, register, type RegistryKind, setArchived, setTags } from "../registry/registry.ts";
+import {
+  existingVersions,
+  find,
+  list,
+  type Registration,
+  type RegistryKind,
+  register,
+  setArchived,
+  setTags,
+} from "../registry/registry.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
 import { datasetCases, runtimeHealth } from "../store/schema.ts";
 
@@ -35,10 +49,17 @@ function registered({ row, created }: Registration, warnings: string[]): Reply<O
 function allRuntimeIssues(ctx: Context, spec: RuntimeSpec): Issue[] {
   const issues = runtimeIssues(spec);
   if (ctx.config.dev) return issues;
-  if (spec.kind === "local") issues.push({ path: "kind", message: "a local runtime works in development only; pair a self-hosted runner instead (everdict runner)" });
+  if (spec.kind === "local")
+    issues.push({
+      path: "kind",
+      message: "a local runtime works in development only; pair a self-hosted runner instead (everdict runner)",
+    });
   const verdict = reachability(spec);
   if (verdict.verdict === "blocked") {
-    issues.push({ path: spec.kind === "nomad" ? "addr" : "server", message: `must not be dialled by the control plane (${verdict.reasons.join(", ")})` });
+    issues.push({
+      path: spec.kind === "nomad" ? "addr" : "server",
+      message: `must not be dialled by the control plane (${verdict.reasons.join(", ")})`,
+    });
   }
   return issues;
 }
@@ -53,7 +74,9 @@ function runtimeWarnings(spec: RuntimeSpec, missing: string[]): string[] {
   const warnings = missing.map((name) => `secret '${name}' is not stored yet; dispatch fails until an admin stores it`);
   const reach = reachability(spec);
   if (reach.verdict !== "direct" && spec.kind !== "local" && spec.relay === undefined) {
-    warnings.push(`a deployed control plane reaches this only through a relay (${reach.reasons.join(", ")}); name one in 'relay'`);
+    warnings.push(
+      `a deployed control plane reaches this only through a relay (${reach.reasons.join(", ")}); name one in 'relay'`,
+    );
   }
   if (spec.kind !== "local" && !/[:@]/.test(spec.image.slice(spec.image.lastIndexOf("/") + 1))) {
     warnings.push(`image '${spec.image}' has no tag: clusters pull it anew each time`);
@@ -95,8 +118,11 @@ async function harnessMissing(ctx: Context, spec: HarnessSpec): Promise<string[]
 }
 
 async function harnessWarnings(ctx: Context, spec: HarnessSpec): Promise<string[]> {
-  const warnings = (await harnessMissing(ctx, spec)).map((name) => `secret '${name}' is not stored yet; runs are refused until an admin stores it`);
-  if (spec.kind === "service") warnings.push("topologies of services are registered and checked; this version does not run them yet");
+  const warnings = (await harnessMissing(ctx, spec)).map(
+    (name) => `secret '${name}' is not stored yet; runs are refused until an admin stores it`,
+  );
+  if (spec.kind === "service")
+    warnings.push("topologies of services are registered and checked; this version does not run them yet");
   return warnings;
 }
 
@@ -123,7 +149,9 @@ export async function createDataset(ctx: Context, { body }: { body: BodyOf<Ops["
     const { store } = ctx;
     await store
       .delete(datasetCases)
-      .where(and(eq(datasetCases.owner, owner), eq(datasetCases.dataset, body.id), eq(datasetCases.version, body.version)))
+      .where(
+        and(eq(datasetCases.owner, owner), eq(datasetCases.dataset, body.id), eq(datasetCases.version, body.version)),
+      )
       .run();
     let chunk: [number, string, string][] = [];
     let size = 0;
@@ -157,7 +185,9 @@ async function validation<S extends { id: string; version: string }>(
   const parsed = schema.safeParse(body);
   const spec = parsed.success ? parsed.data : null;
   const errors = parsed.success ? rules(parsed.data) : issuesOf(parsed.error);
-  const id = spec?.id ?? (typeof body === "object" && body !== null && "id" in body && typeof body.id === "string" ? body.id : "");
+  const id =
+    spec?.id ??
+    (typeof body === "object" && body !== null && "id" in body && typeof body.id === "string" ? body.id : "");
   const existing = id === "" ? [] : await existingVersions(ctx, kind, id);
   const missingNames = spec ? await missing(spec) : [];
   return {
@@ -179,26 +209,56 @@ async function receipt(ctx: Context, spec: RuntimeSpec): Promise<string> {
   return `${until}.${await sign(ctx.config.signingKey, "receipt", `${ctx.principal.workspace}\n${until}\n${canonicalJson(spec)}`)}`;
 }
 
-export async function validateRuntime(ctx: Context, { body }: { body: unknown }): Promise<OutputOf<Ops["validate_runtime"]>> {
-  const { spec, answer } = await validation(ctx, "runtime", RuntimeSpec, body, (s) => allRuntimeIssues(ctx, s), (s) => missingSecrets(ctx, s), runtimeWarnings);
+export async function validateRuntime(
+  ctx: Context,
+  { body }: { body: unknown },
+): Promise<OutputOf<Ops["validate_runtime"]>> {
+  const { spec, answer } = await validation(
+    ctx,
+    "runtime",
+    RuntimeSpec,
+    body,
+    (s) => allRuntimeIssues(ctx, s),
+    (s) => missingSecrets(ctx, s),
+    runtimeWarnings,
+  );
   const parsed = RuntimeSpec.safeParse(body);
   const reach = parsed.success ? reachability(parsed.data) : { verdict: "blocked" as const, reasons: ["invalid-spec"] };
   return { ...answer, reachability: reach, receipt: spec === null ? null : await receipt(ctx, spec) };
 }
 
-export async function probeRuntime(ctx: Context, { body }: { body: BodyOf<Ops["probe_runtime"]> }): Promise<OutputOf<Ops["probe_runtime"]>> {
+export async function probeRuntime(
+  ctx: Context,
+  { body }: { body: BodyOf<Ops["probe_runtime"]> },
+): Promise<OutputOf<Ops["probe_runtime"]>> {
   refuse("runtime", runtimeIssues(body));
   const result: ProbeResult = await probe(ctx, body);
   return { ...result, receipt: result.reachable ? await receipt(ctx, body) : null };
 }
 
 export async function validateHarness(ctx: Context, { body }: { body: unknown }) {
-  const { answer } = await validation(ctx, "harness", HarnessSpec, body, harnessIssues, (s) => harnessMissing(ctx, s), (s) => harnessWarnings(ctx, s));
+  const { answer } = await validation(
+    ctx,
+    "harness",
+    HarnessSpec,
+    body,
+    harnessIssues,
+    (s) => harnessMissing(ctx, s),
+    (s) => harnessWarnings(ctx, s),
+  );
   return answer;
 }
 
 export async function validateDataset(ctx: Context, { body }: { body: unknown }) {
-  const { answer } = await validation(ctx, "dataset", Dataset, body, allDatasetIssues, async () => [], () => []);
+  const { answer } = await validation(
+    ctx,
+    "dataset",
+    Dataset,
+    body,
+    allDatasetIssues,
+    async () => [],
+    () => [],
+  );
   return answer;
 }
 
@@ -228,7 +288,10 @@ export async function listRuntimes(ctx: Context, { query }: ListInput): Promise<
 
 export async function listHarnesses(ctx: Context, { query }: ListInput): Promise<OutputOf<Ops["list_harnesses"]>> {
   const page = await list(ctx, "harness", query);
-  return { items: page.items.map(({ row, ...item }) => ({ ...item, kind: HarnessSpec.parse(JSON.parse(row.spec)).kind })), nextCursor: page.nextCursor };
+  return {
+    items: page.items.map(({ row, ...item }) => ({ ...item, kind: HarnessSpec.parse(JSON.parse(row.spec)).kind })),
+    nextCursor: page.nextCursor,
+  };
 }
 
 export async function listDatasets(ctx: Context, { query }: ListInput): Promise<OutputOf<Ops["list_datasets"]>> {
@@ -236,27 +299,39 @@ export async function listDatasets(ctx: Context, { query }: ListInput): Promise<
   return { items: page.items.map(({ row, ...item }) => ({ ...item, cases: row.cases })), nextCursor: page.nextCursor };
 }
 
-async function entry<S>(ctx: Context, kind: RegistryKind, params: { id: string; version: string }, read: (row: Awaited<ReturnType<typeof find>>) => Promise<S> | S) {
+async function entry<S>(
+  ctx: Context,
+  kind: RegistryKind,
+  params: { id: string; version: string },
+  read: (row: Awaited<ReturnType<typeof find>>) => Promise<S> | S,
+) {
   const row = await find(ctx.store, kind, ctx.principal.workspace, params.id, params.version);
   const { id, version, owner, createdAt, createdBy, archived, tags } = row;
   return { id, version, owner, createdAt, createdBy, archived, tags, spec: await read(row) };
 }
 
 type EntryInput = { params: ParamsOf<Ops["get_runtime"]> };
-export const getRuntime = (ctx: Context, { params }: EntryInput) => entry(ctx, "runtime", params, (row) => RuntimeSpec.parse(JSON.parse(row.spec)));
-export const getHarness = (ctx: Context, { params }: EntryInput) => entry(ctx, "harness", params, (row) => HarnessSpec.parse(JSON.parse(row.spec)));
+export const getRuntime = (ctx: Context, { params }: EntryInput) =>
+  entry(ctx, "runtime", params, (row) => RuntimeSpec.parse(JSON.parse(row.spec)));
+export const getHarness = (ctx: Context, { params }: EntryInput) =>
+  entry(ctx, "harness", params, (row) => HarnessSpec.parse(JSON.parse(row.spec)));
 export const getDataset = (ctx: Context, { params }: EntryInput) =>
   entry(ctx, "dataset", params, async (row) => {
     const rows = await ctx.store
       .select({ body: datasetCases.body })
       .from(datasetCases)
-      .where(and(eq(datasetCases.owner, row.owner), eq(datasetCases.dataset, row.id), eq(datasetCases.version, row.version)))
+      .where(
+        and(eq(datasetCases.owner, row.owner), eq(datasetCases.dataset, row.id), eq(datasetCases.version, row.version)),
+      )
       .orderBy(asc(datasetCases.seq))
       .all();
     return Dataset.parse({ ...JSON.parse(row.spec), cases: rows.map(({ body }) => JSON.parse(body)) });
   });
 
-export async function listDatasetCases(ctx: Context, { params, query }: { params: ParamsOf<Ops["list_dataset_cases"]>; query: QueryOf<Ops["list_dataset_cases"]> }) {
+export async function listDatasetCases(
+  ctx: Context,
+  { params, query }: { params: ParamsOf<Ops["list_dataset_cases"]>; query: QueryOf<Ops["list_dataset_cases"]> },
+) {
   const row = await find(ctx.store, "dataset", ctx.principal.workspace, params.id, params.version);
   const limit = query.limit ?? LIMITS.pageDefault;
   const scope = `cases:${row.owner}:${row.id}:${row.version}`;
@@ -265,7 +340,12 @@ export async function listDatasetCases(ctx: Context, { params, query }: { params
     .select({ seq: datasetCases.seq, body: datasetCases.body })
     .from(datasetCases)
     .where(
-      and(eq(datasetCases.owner, row.owner), eq(datasetCases.dataset, row.id), eq(datasetCases.version, row.version), after ? gt(datasetCases.seq, Number(after[0])) : undefined),
+      and(
+        eq(datasetCases.owner, row.owner),
+        eq(datasetCases.dataset, row.id),
+        eq(datasetCases.version, row.version),
+        after ? gt(datasetCases.seq, Number(after[0])) : undefined,
+      ),
     )
     .orderBy(asc(datasetCases.seq))
     .limit(limit + 1)
@@ -287,9 +367,11 @@ export const replaceTags =
 
 export const archive =
   (kind: RegistryKind) =>
-  async (ctx: Context, { params, body }: { params: { id: string }; body: { version?: string | undefined; archived: boolean } }) => {
+  async (
+    ctx: Context,
+    { params, body }: { params: { id: string }; body: { version?: string | undefined; archived: boolean } },
+  ) => {
     const archived = await setArchived(ctx, kind, params.id, body.version, body.archived);
     if (kind === "runtime") await pushEnvelope(ctx, params.id);
     return { id: params.id, archived };
   };
-

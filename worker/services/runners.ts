@@ -19,7 +19,10 @@ type Whose = "own" | "workspace";
 function objectOf(ctx: Context, whose: Whose): string {
   if (whose === "workspace") return workspaceObject(ctx.principal.workspace);
   if (ctx.principal.person === null) {
-    throw new EverdictError("BAD_REQUEST", "this API key acts as the workspace and owns no machines; use a personal key, or /workspace/runners");
+    throw new EverdictError(
+      "BAD_REQUEST",
+      "this API key acts as the workspace and owns no machines; use a personal key, or /workspace/runners",
+    );
   }
   return userObject(ctx.principal.person);
 }
@@ -39,7 +42,9 @@ export const listRunners =
       .limit(limit + 1)
       .all();
     const shown = rows.slice(0, limit);
-    const live = new Map(shown.length > 0 ? (await schedulerOf(ctx.env, object).runners()).map((view) => [view.id, view]) : []);
+    const live = new Map(
+      shown.length > 0 ? (await schedulerOf(ctx.env, object).runners()).map((view) => [view.id, view]) : [],
+    );
     const last = shown.at(-1);
     const items = shown.map((row) => {
       const view = live.get(row.id);
@@ -60,7 +65,10 @@ export const listRunners =
         createdAt: row.createdAt,
       };
     });
-    return { items, nextCursor: rows.length > limit && last ? await writeCursor(ctx, `runners:${object}`, [last.id]) : null };
+    return {
+      items,
+      nextCursor: rows.length > limit && last ? await writeCursor(ctx, `runners:${object}`, [last.id]) : null,
+    };
   };
 
 export const pairRunner =
@@ -70,8 +78,18 @@ export const pairRunner =
     const id = ctx.newId("rnr");
     const token = `rnr_${tokenObject(object)}.${randomSecret()}`;
     await schedulerOf(ctx.env, object).pairRunner(object, { id, label: body.label, tokenHash: await sha256(token) });
-    const row = { id, object, owner: whose === "own" ? ctx.principal.subject : ctx.principal.workspace, label: body.label, createdBy: ctx.principal.subject, createdAt: iso(ctx.now()) };
-    await ctx.store.batch([ctx.store.insert(runners).values(row).onConflictDoNothing(), auditRow(ctx, "runner.pair", id, { label: body.label, whose })]);
+    const row = {
+      id,
+      object,
+      owner: whose === "own" ? ctx.principal.subject : ctx.principal.workspace,
+      label: body.label,
+      createdBy: ctx.principal.subject,
+      createdAt: iso(ctx.now()),
+    };
+    await ctx.store.batch([
+      ctx.store.insert(runners).values(row).onConflictDoNothing(),
+      auditRow(ctx, "runner.pair", id, { label: body.label, whose }),
+    ]);
     return { id, label: body.label, token, command: `npx everdict runner --pair ${token} --api-url ${ctx.origin}` };
   };
 
@@ -84,10 +102,17 @@ export const revokeRunner =
       .from(runners)
       .where(and(eq(runners.id, params.id), eq(runners.object, object)))
       .get();
-    if (!row) throw new EverdictError("NOT_FOUND", `runner '${params.id}' is not ${whose === "own" ? "one of yours" : `a runner of workspace '${ctx.principal.workspace}'`}`, { data: { runner: params.id } });
+    if (!row)
+      throw new EverdictError(
+        "NOT_FOUND",
+        `runner '${params.id}' is not ${whose === "own" ? "one of yours" : `a runner of workspace '${ctx.principal.workspace}'`}`,
+        { data: { runner: params.id } },
+      );
     // The object first: it is the one that answers the runner.
     await schedulerOf(ctx.env, object).revokeRunner(params.id);
-    await ctx.store.batch([ctx.store.delete(runners).where(eq(runners.id, params.id)), auditRow(ctx, "runner.revoke", params.id)]);
+    await ctx.store.batch([
+      ctx.store.delete(runners).where(eq(runners.id, params.id)),
+      auditRow(ctx, "runner.revoke", params.id),
+    ]);
     return undefined;
   };
-

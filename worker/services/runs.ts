@@ -10,7 +10,18 @@ import { type Context, iso, withDeadline } from "../context.ts";
 import { schedulerOf, scorecardOf } from "../environment.ts";
 import { readCursor, writeCursor } from "../http/cursor.ts";
 import { renderCase } from "../lanes/job.ts";
-import { anonymousHarness, checkCase, checkFits, checkJobSecrets, commandBody, entryOf, gate, limitsOf, loadHarness, takeSubmit } from "../lanes/submit.ts";
+import {
+  anonymousHarness,
+  checkCase,
+  checkFits,
+  checkJobSecrets,
+  commandBody,
+  entryOf,
+  gate,
+  limitsOf,
+  loadHarness,
+  takeSubmit,
+} from "../lanes/submit.ts";
 import { auditRow } from "../observability/audit.ts";
 import { overlay, type RunRow, runOf } from "../store/run-rows.ts";
 import { runs } from "../store/schema.ts";
@@ -24,18 +35,35 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
   const { store, env, config, principal } = ctx;
   checkCase(body.case, "case");
   const named = body.runtime ?? body.case.placement?.target;
-  if (body.runtime !== undefined && body.case.placement?.target !== undefined && body.runtime !== body.case.placement.target) {
+  if (
+    body.runtime !== undefined &&
+    body.case.placement?.target !== undefined &&
+    body.runtime !== body.case.placement.target
+  ) {
     throw new EverdictError("BAD_REQUEST", "runtime and case.placement.target name different targets", {
-      issues: [{ path: "runtime", message: `must equal case.placement.target ('${body.case.placement.target}'), or leave one out` }],
+      issues: [
+        {
+          path: "runtime",
+          message: `must equal case.placement.target ('${body.case.placement.target}'), or leave one out`,
+        },
+      ],
     });
   }
   const target = named ?? defaultTarget(config, principal.workspace);
   if (target === "auto") {
-    throw new EverdictError("BAD_REQUEST", "'auto' shares the cases of a scorecard; a run names one target", { issues: [{ path: "runtime", message: "name one target" }] });
+    throw new EverdictError("BAD_REQUEST", "'auto' shares the cases of a scorecard; a run names one target", {
+      issues: [{ path: "runtime", message: "name one target" }],
+    });
   }
-  const harness = "spec" in body.harness ? anonymousHarness(body.harness.spec) : await loadHarness(store, principal.workspace, body.harness);
+  const harness =
+    "spec" in body.harness
+      ? anonymousHarness(body.harness.spec)
+      : await loadHarness(store, principal.workspace, body.harness);
   const command = commandBody(harness);
-  const [resolved, limits] = await Promise.all([resolveTarget(store, config, principal, target), limitsOf(store, principal.workspace)]);
+  const [resolved, limits] = await Promise.all([
+    resolveTarget(store, config, principal, target),
+    limitsOf(store, principal.workspace),
+  ]);
   gate(resolved, command, body.case);
   const rendered = await renderCase(command, body.case, resolved.runtime?.spec ?? null);
   checkFits(resolved, rendered.ask, body.case.id);
@@ -64,9 +92,16 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
     createdBy: principal.subject,
     createdAt: iso(ctx.now()),
   };
-  await store.batch([store.insert(runs).values(row).onConflictDoNothing(), auditRow(ctx, "run.submit", row.id, { target, caseId: row.caseId })]);
+  await store.batch([
+    store.insert(runs).values(row).onConflictDoNothing(),
+    auditRow(ctx, "run.submit", row.id, { target, caseId: row.caseId }),
+  ]);
   const entry = entryOf({ ...row, priority: body.priority }, resolved, rendered);
-  const [answer] = await withDeadline(schedulerOf(env, resolved.object).enqueue(resolved.object, resolved.envelope, limits, [entry]), OBJECT_MS, "the scheduler");
+  const [answer] = await withDeadline(
+    schedulerOf(env, resolved.object).enqueue(resolved.object, resolved.envelope, limits, [entry]),
+    OBJECT_MS,
+    "the scheduler",
+  );
   if (answer && !answer.ok) {
     await store.delete(runs).where(eq(runs.id, row.id)).run();
     throw answer.code === "QUEUE_FULL"
@@ -104,7 +139,10 @@ export async function findRun(ctx: Context, id: string): Promise<RunRow> {
     .from(runs)
     .where(and(eq(runs.id, id), eq(runs.workspace, ctx.principal.workspace)))
     .get();
-  if (!row) throw new EverdictError("NOT_FOUND", `run '${id}' does not exist in workspace '${ctx.principal.workspace}'`, { data: { run: id } });
+  if (!row)
+    throw new EverdictError("NOT_FOUND", `run '${id}' does not exist in workspace '${ctx.principal.workspace}'`, {
+      data: { run: id },
+    });
   return row;
 }
 
@@ -123,11 +161,13 @@ export async function withLive(ctx: Context, rows: readonly RunRow[]): Promise<R
   const waiting = new Map<string, Run["waiting"]>();
   await Promise.all([
     ...[...byObject].map(async ([object, ids]) => {
-      for (const view of await withDeadline(schedulerOf(ctx.env, object).views(ids), OBJECT_MS, "the scheduler")) views.set(view.runId, view);
+      for (const view of await withDeadline(schedulerOf(ctx.env, object).views(ids), OBJECT_MS, "the scheduler"))
+        views.set(view.runId, view);
     }),
     ...[...unfed].map(async ([scorecardId, ids]) => {
       if (scorecardId === "") return;
-      for (const item of await withDeadline(scorecardOf(ctx.env, scorecardId).waiting(ids), OBJECT_MS, "the scorecard")) waiting.set(item.runId, item.waiting);
+      for (const item of await withDeadline(scorecardOf(ctx.env, scorecardId).waiting(ids), OBJECT_MS, "the scorecard"))
+        waiting.set(item.runId, item.waiting);
     }),
   ]);
   return rows.map((row) => {
@@ -148,7 +188,10 @@ export async function getRun(ctx: Context, input: { params: ParamsOf<Ops["get_ru
   return run ?? runOf(row);
 }
 
-export async function listRuns(ctx: Context, input: { query: QueryOf<Ops["list_runs"]> }): Promise<{ items: Run[]; nextCursor: string | null }> {
+export async function listRuns(
+  ctx: Context,
+  input: { query: QueryOf<Ops["list_runs"]> },
+): Promise<{ items: Run[]; nextCursor: string | null }> {
   const { query } = input;
   const limit = query.limit ?? LIMITS.pageDefault;
   const scope = `runs:${ctx.principal.workspace}:${query.status ?? ""}:${query.scorecardId ?? ""}:${query.target ?? ""}`;
@@ -192,13 +235,18 @@ export function requireCancel(ctx: Context, what: string, createdBy: string): vo
 export async function cancelRun(ctx: Context, input: { params: ParamsOf<Ops["cancel_run"]> }): Promise<Run> {
   const row = await findRun(ctx, input.params.id);
   requireCancel(ctx, `run '${row.id}'`, row.createdBy);
-  const over = (status: string) => new EverdictError("CONFLICT", `run '${row.id}' has already ended: ${status}`, { data: { status } });
+  const over = (status: string) =>
+    new EverdictError("CONFLICT", `run '${row.id}' has already ended: ${status}`, { data: { status } });
   if (isTerminal(row.status)) throw over(row.status);
   await auditRow(ctx, "run.cancel", row.id).run();
   if (row.object === null && (await cancelUnfed(ctx, row))) return runOf(await findRun(ctx, row.id));
   const { object } = row.object === null ? await findRun(ctx, row.id) : row;
   if (object === null) throw over("cancelled");
-  const [answer] = await withDeadline(schedulerOf(ctx.env, object).cancel([row.id], `cancelled by ${ctx.principal.subject}`), OBJECT_MS, "the scheduler");
+  const [answer] = await withDeadline(
+    schedulerOf(ctx.env, object).cancel([row.id], `cancelled by ${ctx.principal.subject}`),
+    OBJECT_MS,
+    "the scheduler",
+  );
   if (answer?.state === "terminal") throw over((await getRun(ctx, input)).status);
   if (answer?.state === "tombstoned") {
     await ctx.store
@@ -219,7 +267,15 @@ async function cancelUnfed(ctx: Context, row: RunRow): Promise<boolean> {
     .run();
   if (done.meta.changes === 0) return false;
   if (row.scorecardId !== null) {
-    const digest = { runId: row.id, status: "cancelled" as const, score: null, pass: null, durationMs: null, failureClass: null, failureCode: null };
+    const digest = {
+      runId: row.id,
+      status: "cancelled" as const,
+      score: null,
+      pass: null,
+      durationMs: null,
+      failureClass: null,
+      failureCode: null,
+    };
     await scorecardOf(ctx.env, row.scorecardId).settled([digest]);
   }
   return true;
@@ -228,7 +284,12 @@ async function cancelUnfed(ctx: Context, row: RunRow): Promise<boolean> {
 export async function getPlacement(ctx: Context, input: { params: ParamsOf<Ops["get_run_placement"]> }) {
   const run = await getRun(ctx, input);
   const last = run.attempts.at(-1);
-  const events = [...(run.failure?.placement?.events ?? []), ...run.attempts.flatMap((attempt) => (attempt.reason === null ? [] : [`attempt ${attempt.epoch}: ${attempt.reason}`]))];
+  const events = [
+    ...(run.failure?.placement?.events ?? []),
+    ...run.attempts.flatMap((attempt) =>
+      attempt.reason === null ? [] : [`attempt ${attempt.epoch}: ${attempt.reason}`],
+    ),
+  ];
   return {
     unit: last?.externalId ?? run.failure?.placement?.unit ?? null,
     node: run.provenance?.node ?? run.failure?.placement?.node ?? null,
@@ -238,4 +299,3 @@ export async function getPlacement(ctx: Context, input: { params: ParamsOf<Ops["
     events,
   };
 }
-

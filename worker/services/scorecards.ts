@@ -3,8 +3,8 @@ import { EverdictError } from "../../contracts/errors.ts";
 import { LIMITS } from "../../contracts/names.ts";
 import type { BodyOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { SCORECARD_OPERATIONS } from "../../contracts/operations/runs.ts";
-import { isTerminal, type Run } from "../../contracts/run.ts";
 import type { ScorecardPlan } from "../../contracts/rpc.ts";
+import { isTerminal, type Run } from "../../contracts/run.ts";
 import { type Scorecard, ScorecardProgress } from "../../contracts/scorecard.ts";
 import { type Context, iso, withDeadline } from "../context.ts";
 import { scorecardOf as objectOf } from "../environment.ts";
@@ -33,7 +33,14 @@ export async function runScorecard(ctx: Context, input: { body: BodyOf<Ops["run_
   const chosen = selectCases(await loadCases(store, dataset.owner, dataset.id, dataset.version), body.cases);
   checkSize(chosen.length * body.trials);
   const targets = await scorecardTargets(ctx, body, command, chosen);
-  await checkJobSecrets(env, config, store, principal.workspace, command, chosen.map((item) => item.case));
+  await checkJobSecrets(
+    env,
+    config,
+    store,
+    principal.workspace,
+    command,
+    chosen.map((item) => item.case),
+  );
   await takeSubmit(env, principal.workspace);
   const total = chosen.length * body.trials;
   const row: ScorecardRow = {
@@ -64,11 +71,17 @@ export async function runScorecard(ctx: Context, input: { body: BodyOf<Ops["run_
   };
   const planned: PlannedRun[] = [];
   for (let trial = 1; trial <= body.trials; trial++) {
-    for (const item of chosen) planned.push({ runId: ctx.newId("run"), caseId: item.case.id, trial, seq: planned.length });
+    for (const item of chosen)
+      planned.push({ runId: ctx.newId("run"), caseId: item.case.id, trial, seq: planned.length });
   }
   await store.batch([
     store.insert(scorecards).values(row).onConflictDoNothing(),
-    auditRow(ctx, "scorecard.submit", row.id, { dataset: `${row.datasetId}@${row.datasetVersion}`, harness: `${row.harnessId}@${row.harnessVersion}`, targets, runs: total }),
+    auditRow(ctx, "scorecard.submit", row.id, {
+      dataset: `${row.datasetId}@${row.datasetVersion}`,
+      harness: `${row.harnessId}@${row.harnessVersion}`,
+      targets,
+      runs: total,
+    }),
   ]);
   await insertScorecardRuns(store, row, planned);
   await store.update(scorecards).set({ complete: true }).where(eq(scorecards.id, row.id)).run();
@@ -82,7 +95,12 @@ async function begin(ctx: Context, row: ScorecardRow, planned: ScorecardPlan["ru
     workspace: row.workspace,
     targets: row.targets,
     concurrency: row.concurrency,
-    runs: planned.map(({ runId, caseId, trial, replaces }) => ({ runId, caseId, trial, ...(replaces === undefined ? {} : { replaces }) })),
+    runs: planned.map(({ runId, caseId, trial, replaces }) => ({
+      runId,
+      caseId,
+      trial,
+      ...(replaces === undefined ? {} : { replaces }),
+    })),
   };
   await withDeadline(objectOf(ctx.env, row.id).begin(plan), OBJECT_MS, "the scorecard");
   await ctx.store.update(scorecards).set({ acknowledged: true }).where(eq(scorecards.id, row.id)).run();
@@ -105,7 +123,10 @@ async function findScorecard(ctx: Context, id: string): Promise<ScorecardRow> {
     .from(scorecards)
     .where(and(eq(scorecards.id, id), eq(scorecards.workspace, ctx.principal.workspace), eq(scorecards.complete, true)))
     .get();
-  if (!row) throw new EverdictError("NOT_FOUND", `scorecard '${id}' does not exist in workspace '${ctx.principal.workspace}'`, { data: { scorecard: id } });
+  if (!row)
+    throw new EverdictError("NOT_FOUND", `scorecard '${id}' does not exist in workspace '${ctx.principal.workspace}'`, {
+      data: { scorecard: id },
+    });
   return row;
 }
 
@@ -114,11 +135,17 @@ async function live(ctx: Context, row: ScorecardRow): Promise<Scorecard> {
   return scorecardOf(row, await withDeadline(objectOf(ctx.env, row.id).live(), OBJECT_MS, "the scorecard"));
 }
 
-export async function getScorecard(ctx: Context, input: { params: ParamsOf<Ops["get_scorecard"]> }): Promise<Scorecard> {
+export async function getScorecard(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["get_scorecard"]> },
+): Promise<Scorecard> {
   return live(ctx, await findScorecard(ctx, input.params.id));
 }
 
-export async function listScorecards(ctx: Context, input: { query: QueryOf<Ops["list_scorecards"]> }): Promise<{ items: Scorecard[]; nextCursor: string | null }> {
+export async function listScorecards(
+  ctx: Context,
+  input: { query: QueryOf<Ops["list_scorecards"]> },
+): Promise<{ items: Scorecard[]; nextCursor: string | null }> {
   const { query } = input;
   const limit = query.limit ?? LIMITS.pageDefault;
   const scope = `scorecards:${ctx.principal.workspace}:${query.status ?? ""}`;
@@ -131,7 +158,11 @@ export async function listScorecards(ctx: Context, input: { query: QueryOf<Ops["
       and(
         eq(scorecards.workspace, ctx.principal.workspace),
         eq(scorecards.complete, true),
-        query.status === undefined ? undefined : open ? inArray(scorecards.status, ["queued", "running"]) : eq(scorecards.status, query.status),
+        query.status === undefined
+          ? undefined
+          : open
+            ? inArray(scorecards.status, ["queued", "running"])
+            : eq(scorecards.status, query.status),
         after ? lt(scorecards.id, String(after[0])) : undefined,
       ),
     )
@@ -180,18 +211,30 @@ export async function listScorecardRuns(
   };
 }
 
-export async function cancelScorecard(ctx: Context, input: { params: ParamsOf<Ops["cancel_scorecard"]> }): Promise<Scorecard> {
+export async function cancelScorecard(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["cancel_scorecard"]> },
+): Promise<Scorecard> {
   const row = await findScorecard(ctx, input.params.id);
   requireCancel(ctx, `scorecard '${row.id}'`, row.createdBy);
-  if (isTerminal(row.status)) throw new EverdictError("CONFLICT", `scorecard '${row.id}' has already ended: ${row.status}`, { data: { status: row.status } });
+  if (isTerminal(row.status))
+    throw new EverdictError("CONFLICT", `scorecard '${row.id}' has already ended: ${row.status}`, {
+      data: { status: row.status },
+    });
   await auditRow(ctx, "scorecard.cancel", row.id).run();
   return scorecardOf(row, await withDeadline(objectOf(ctx.env, row.id).cancel(), OBJECT_MS, "the scorecard"));
 }
 
 /** Runs again what was not measured; the new runs take the place of the old ones. */
-export async function retryScorecard(ctx: Context, input: { params: ParamsOf<Ops["retry_scorecard"]>; query: QueryOf<Ops["retry_scorecard"]> }): Promise<Scorecard> {
+export async function retryScorecard(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["retry_scorecard"]>; query: QueryOf<Ops["retry_scorecard"]> },
+): Promise<Scorecard> {
   const row = await findScorecard(ctx, input.params.id);
-  if (!isTerminal(row.status)) throw new EverdictError("CONFLICT", `scorecard '${row.id}' is still ${row.status}; retry it when it has ended`, { data: { status: row.status } });
+  if (!isTerminal(row.status))
+    throw new EverdictError("CONFLICT", `scorecard '${row.id}' is still ${row.status}; retry it when it has ended`, {
+      data: { status: row.status },
+    });
   const wanted = input.query.class;
   const old = await ctx.store
     .select()
@@ -200,13 +243,25 @@ export async function retryScorecard(ctx: Context, input: { params: ParamsOf<Ops
       and(
         eq(runs.scorecardId, row.id),
         eq(runs.replaced, false),
-        wanted === undefined ? inArray(runs.status, ["failed", "cancelled"]) : and(eq(runs.status, "failed"), eq(runs.failureClass, wanted)),
+        wanted === undefined
+          ? inArray(runs.status, ["failed", "cancelled"])
+          : and(eq(runs.status, "failed"), eq(runs.failureClass, wanted)),
       ),
     )
     .orderBy(asc(runs.seq))
     .all();
-  if (old.length === 0) throw new EverdictError("CONFLICT", `scorecard '${row.id}' has no ${wanted === undefined ? "unmeasured" : `'${wanted}'-failed`} run to retry`);
-  const planned = old.map((run) => ({ runId: ctx.newId("run"), caseId: run.caseId, trial: run.trial, seq: run.seq ?? 0, replaces: run.id }));
+  if (old.length === 0)
+    throw new EverdictError(
+      "CONFLICT",
+      `scorecard '${row.id}' has no ${wanted === undefined ? "unmeasured" : `'${wanted}'-failed`} run to retry`,
+    );
+  const planned = old.map((run) => ({
+    runId: ctx.newId("run"),
+    caseId: run.caseId,
+    trial: run.trial,
+    seq: run.seq ?? 0,
+    replaces: run.id,
+  }));
   const progress = ScorecardProgress.parse(row.progress);
   const failed = old.filter((run) => run.status === "failed").length;
   const reopened = {
@@ -214,11 +269,17 @@ export async function retryScorecard(ctx: Context, input: { params: ParamsOf<Ops
     finishedAt: null,
     summary: null,
     acknowledged: false,
-    progress: { ...progress, queued: progress.queued + old.length, failed: progress.failed - failed, cancelled: progress.cancelled - (old.length - failed) },
+    progress: {
+      ...progress,
+      queued: progress.queued + old.length,
+      failed: progress.failed - failed,
+      cancelled: progress.cancelled - (old.length - failed),
+    },
   };
   await insertScorecardRuns(ctx.store, { ...row, createdAt: iso(ctx.now()) }, planned);
+  const replaced = sql`${runs.id} in (select value from json_each(${JSON.stringify(old.map(({ id }) => id))}))`;
   await ctx.store.batch([
-    ctx.store.run(sql`update runs set replaced = 1 where id in (select value from json_each(${JSON.stringify(old.map(({ id }) => id))}))`),
+    ctx.store.update(runs).set({ replaced: true }).where(replaced),
     ctx.store.update(scorecards).set(reopened).where(eq(scorecards.id, row.id)),
     auditRow(ctx, "scorecard.retry", row.id, { class: wanted ?? null, runs: old.length }),
   ]);
@@ -227,10 +288,17 @@ export async function retryScorecard(ctx: Context, input: { params: ParamsOf<Ops
 }
 
 /** GET /scorecards/{id}/stream. The end event carries the final scorecard. */
-export async function streamScorecard(ctx: Context, input: { params: ParamsOf<Ops["stream_scorecard"]> }, request: Request): Promise<Response> {
+export async function streamScorecard(
+  ctx: Context,
+  input: { params: ParamsOf<Ops["stream_scorecard"]> },
+  request: Request,
+): Promise<Response> {
   await findScorecard(ctx, input.params.id);
   const after = Number(request.headers.get("last-event-id") ?? "0");
-  return sseResponse(request, scorecardEvents(ctx, input.params.id, Number.isSafeInteger(after) && after >= 0 ? after : 0));
+  return sseResponse(
+    request,
+    scorecardEvents(ctx, input.params.id, Number.isSafeInteger(after) && after >= 0 ? after : 0),
+  );
 }
 
 async function* scorecardEvents(ctx: Context, id: string, after: number): AsyncGenerator<SseEvent> {

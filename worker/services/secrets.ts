@@ -13,24 +13,40 @@ import { registry, secrets } from "../store/schema.ts";
 type Ops = typeof ADMIN_OPERATIONS;
 type SecretItem = OutputOf<Ops["list_secrets"]>["items"][number];
 
-const useOf = (text: string): SecretItem["use"] => (text === "job" || text === "cluster" || text === "registry" ? text : null);
+const useOf = (text: string): SecretItem["use"] =>
+  text === "job" || text === "cluster" || text === "registry" ? text : null;
 
 function vaultOf(ctx: Context) {
   if (ctx.config.vault) return ctx.config.vault;
-  throw new EverdictError("UNAVAILABLE", "the vault has no key: set the Worker secret EVERDICT_VAULT_KEYS, or give the value as a Worker secret SECRET_<NAME>", { retryAfterSec: 60 });
+  throw new EverdictError(
+    "UNAVAILABLE",
+    "the vault has no key: set the Worker secret EVERDICT_VAULT_KEYS, or give the value as a Worker secret SECRET_<NAME>",
+    { retryAfterSec: 60 },
+  );
 }
 
 /** PUT /secrets/{name}: sealed before it is stored, never returned. */
-export async function putSecret(ctx: Context, { params, body }: { params: ParamsOf<Ops["put_secret"]>; body: BodyOf<Ops["put_secret"]> }): Promise<undefined> {
+export async function putSecret(
+  ctx: Context,
+  { params, body }: { params: ParamsOf<Ops["put_secret"]>; body: BodyOf<Ops["put_secret"]> },
+): Promise<undefined> {
   const vault = vaultOf(ctx);
   if (new TextEncoder().encode(body.value).length > LIMITS.secretBytes) {
-    throw new EverdictError("BAD_REQUEST", "the value is too long", { issues: [{ path: "value", message: `must be at most ${LIMITS.secretBytes} bytes` }] });
+    throw new EverdictError("BAD_REQUEST", "the value is too long", {
+      issues: [{ path: "value", message: `must be at most ${LIMITS.secretBytes} bytes` }],
+    });
   }
   if (body.use === "job" && body.hosts !== undefined) {
-    throw new EverdictError("BAD_REQUEST", "a secret of use 'job' is injected into jobs and sent to no host", { issues: [{ path: "hosts", message: "leave out, or set use to 'cluster' or 'registry'" }] });
+    throw new EverdictError("BAD_REQUEST", "a secret of use 'job' is injected into jobs and sent to no host", {
+      issues: [{ path: "hosts", message: "leave out, or set use to 'cluster' or 'registry'" }],
+    });
   }
   if (body.use !== "job" && body.hosts === undefined) {
-    throw new EverdictError("BAD_REQUEST", `a secret of use '${body.use}' is sent to the hosts it lists and to no other`, { issues: [{ path: "hosts", message: "must list at least one host" }] });
+    throw new EverdictError(
+      "BAD_REQUEST",
+      `a secret of use '${body.use}' is sent to the hosts it lists and to no other`,
+      { issues: [{ path: "hosts", message: "must list at least one host" }] },
+    );
   }
   const row = {
     workspace: ctx.principal.workspace,
@@ -42,20 +58,32 @@ export async function putSecret(ctx: Context, { params, body }: { params: Params
     updatedBy: ctx.principal.subject,
   };
   await ctx.store.batch([
-    ctx.store.insert(secrets).values(row).onConflictDoUpdate({ target: [secrets.workspace, secrets.name], set: row }),
+    ctx.store
+      .insert(secrets)
+      .values(row)
+      .onConflictDoUpdate({ target: [secrets.workspace, secrets.name], set: row }),
     auditRow(ctx, "secret.put", params.name, { use: body.use, hosts: row.hosts }),
   ]);
   return undefined;
 }
 
-export async function deleteSecret(ctx: Context, { params }: { params: ParamsOf<Ops["delete_secret"]> }): Promise<undefined> {
+export async function deleteSecret(
+  ctx: Context,
+  { params }: { params: ParamsOf<Ops["delete_secret"]> },
+): Promise<undefined> {
   const done = await ctx.store
     .delete(secrets)
     .where(and(eq(secrets.workspace, ctx.principal.workspace), eq(secrets.name, params.name)))
     .run();
   if (done.meta.changes === 0) {
     const own = workerSecret(ctx.env, params.name) !== null;
-    throw new EverdictError("NOT_FOUND", own ? `'${params.name}' is a Worker secret; remove it from the deployment` : `secret '${params.name}' is not stored in workspace '${ctx.principal.workspace}'`, { data: { secret: params.name } });
+    throw new EverdictError(
+      "NOT_FOUND",
+      own
+        ? `'${params.name}' is a Worker secret; remove it from the deployment`
+        : `secret '${params.name}' is not stored in workspace '${ctx.principal.workspace}'`,
+      { data: { secret: params.name } },
+    );
   }
   await auditRow(ctx, "secret.delete", params.name).run();
   return undefined;
@@ -75,7 +103,14 @@ async function pageOf(ctx: Context, query: { limit?: number | undefined; cursor?
     .limit(limit + 1)
     .all();
   const items = new Map<string, Omit<SecretItem, "usedBy">>();
-  for (const row of rows) items.set(row.name, { name: row.name, use: useOf(row.use), hosts: row.hosts, updatedAt: row.updatedAt, source: "vault" });
+  for (const row of rows)
+    items.set(row.name, {
+      name: row.name,
+      use: useOf(row.use),
+      hosts: row.hosts,
+      updatedAt: row.updatedAt,
+      source: "vault",
+    });
   for (const name of workerSecretNames(ctx.env)) {
     const own = name > from ? workerSecret(ctx.env, name) : null;
     if (own) items.set(name, { name, use: own.use, hosts: own.hosts, updatedAt: null, source: "worker" });
@@ -86,14 +121,23 @@ async function pageOf(ctx: Context, query: { limit?: number | undefined; cursor?
   return { shown, nextCursor: sorted.length > limit && last ? await writeCursor(ctx, scope, [last.name]) : null };
 }
 
-export async function listSecretNames(ctx: Context, { query }: { query: QueryOf<Ops["list_secret_names"]> }): Promise<OutputOf<Ops["list_secret_names"]>> {
+export async function listSecretNames(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["list_secret_names"]> },
+): Promise<OutputOf<Ops["list_secret_names"]>> {
   const { shown, nextCursor } = await pageOf(ctx, query);
   return { items: shown.map(({ name, use }) => ({ name, use })), nextCursor };
 }
 
-export async function listSecrets(ctx: Context, { query }: { query: QueryOf<Ops["list_secrets"]> }): Promise<OutputOf<Ops["list_secrets"]>> {
+export async function listSecrets(
+  ctx: Context,
+  { query }: { query: QueryOf<Ops["list_secrets"]> },
+): Promise<OutputOf<Ops["list_secrets"]>> {
   const { shown, nextCursor } = await pageOf(ctx, query);
-  const used = await usedBy(ctx, shown.map(({ name }) => name));
+  const used = await usedBy(
+    ctx,
+    shown.map(({ name }) => name),
+  );
   return { items: shown.map((item) => ({ ...item, usedBy: used.get(item.name) ?? [] })), nextCursor };
 }
 
@@ -116,7 +160,11 @@ async function usedBy(ctx: Context, names: string[]): Promise<Map<string, string
     .all();
   for (const row of rows) {
     for (const name of names) {
-      if (!row.spec.includes(`Secret":${JSON.stringify(name)}`) && !row.spec.includes(`"secretRef":${JSON.stringify(name)}`)) continue;
+      if (
+        !row.spec.includes(`Secret":${JSON.stringify(name)}`) &&
+        !row.spec.includes(`"secretRef":${JSON.stringify(name)}`)
+      )
+        continue;
       const users = out.get(name) ?? [];
       if (users.length < 100) users.push(`${row.kind} ${row.id}@${row.version}`);
       out.set(name, users);

@@ -1,11 +1,12 @@
 import { EverdictError } from "../../contracts/errors.ts";
-import { Attempt, Failure, isTerminal, Provenance, type Run, RunResult, RunStatus } from "../../contracts/run.ts";
 import type { RunDigest, RunView, Settlement } from "../../contracts/rpc.ts";
+import { Attempt, Failure, isTerminal, Provenance, type Run, RunResult, RunStatus } from "../../contracts/run.ts";
 import type { runs } from "./schema.ts";
 
 export type RunRow = typeof runs.$inferSelect;
 
-const parsed = <T>(schema: { parse(value: unknown): T }, text: string | null): T | null => (text === null ? null : schema.parse(JSON.parse(text)));
+const parsed = <T>(schema: { parse(value: unknown): T }, text: string | null): T | null =>
+  text === null ? null : schema.parse(JSON.parse(text));
 
 /** The wire's Run of a stored row. */
 export function runOf(row: RunRow): Run {
@@ -14,7 +15,8 @@ export function runOf(row: RunRow): Run {
     workspace: row.workspace,
     status: RunStatus.parse(row.status),
     target: row.target,
-    runtime: row.runtimeId !== null && row.runtimeVersion !== null ? { id: row.runtimeId, version: row.runtimeVersion } : null,
+    runtime:
+      row.runtimeId !== null && row.runtimeVersion !== null ? { id: row.runtimeId, version: row.runtimeVersion } : null,
     harness: { id: row.harnessId, version: row.harnessVersion },
     caseId: row.caseId,
     trial: row.trial,
@@ -35,7 +37,10 @@ export function runOf(row: RunRow): Run {
 /** Lays the object's live view over a stored run that is not terminal. */
 export function overlay(run: Run, view: RunView): Run {
   if (isTerminal(run.status)) return run;
-  const runtime = run.runtime !== null && view.runtimeVersion !== null ? { ...run.runtime, version: view.runtimeVersion } : run.runtime;
+  const runtime =
+    run.runtime !== null && view.runtimeVersion !== null
+      ? { ...run.runtime, version: view.runtimeVersion }
+      : run.runtime;
   const live = { ...run, runtime, epoch: view.epoch, startedAt: view.startedAt, attempts: view.attempts };
   if (view.settlement !== null) {
     const { settlement } = view;
@@ -67,7 +72,8 @@ export function digestOf(ended: Settlement): RunDigest {
 /** The same from a stored terminal row. @throws EverdictError INTERNAL for a row that has not ended */
 export function digestOfRow(row: RunRow): RunDigest {
   const run = runOf(row);
-  if (run.status !== "succeeded" && run.status !== "failed" && run.status !== "cancelled") throw new EverdictError("INTERNAL", `run ${row.id} has not ended`);
+  if (run.status !== "succeeded" && run.status !== "failed" && run.status !== "cancelled")
+    throw new EverdictError("INTERNAL", `run ${row.id} has not ended`);
   return {
     runId: run.id,
     status: run.status,

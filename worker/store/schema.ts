@@ -188,7 +188,9 @@ export const runs = sqliteTable(
   (t) => [
     index("runs_by_workspace").on(t.workspace, t.id),
     index("runs_by_scorecard").on(t.scorecardId, t.seq),
-    index("runs_unacknowledged").on(t.createdAt).where(sql`acknowledged = 0 and scorecard_id is null and status = 'queued'`),
+    index("runs_unacknowledged")
+      .on(t.createdAt)
+      .where(sql`acknowledged = 0 and scorecard_id is null and status = 'queued'`),
   ],
 );
 

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import type * as z from "zod";
-import { Scorecard, ScorecardProgress, ScorecardSummary } from "../../contracts/scorecard.ts";
 import type { ScorecardLive } from "../../contracts/rpc.ts";
+import { Scorecard, ScorecardProgress, ScorecardSummary } from "../../contracts/scorecard.ts";
 import type { Store } from "../context.ts";
 import type { scorecards } from "./schema.ts";
 
@@ -38,9 +38,15 @@ export interface PlannedRun {
 }
 
 /** Writes a scorecard's runs; a repeat changes nothing. */
-export async function insertScorecardRuns(store: Store, row: ScorecardRow, planned: readonly PlannedRun[]): Promise<void> {
+export async function insertScorecardRuns(
+  store: Store,
+  row: ScorecardRow,
+  planned: readonly PlannedRun[],
+): Promise<void> {
   for (let i = 0; i < planned.length; i += ROWS_PER_STATEMENT) {
-    const chunk = JSON.stringify(planned.slice(i, i + ROWS_PER_STATEMENT).map((run) => [run.runId, run.caseId, run.trial, run.seq]));
+    const chunk = JSON.stringify(
+      planned.slice(i, i + ROWS_PER_STATEMENT).map((run) => [run.runId, run.caseId, run.trial, run.seq]),
+    );
     await store.run(sql`
       insert or ignore into runs
         (id, workspace, status, target, harness_owner, harness_id, harness_version, case_id, trial, scorecard_id, seq,

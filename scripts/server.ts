@@ -1,0 +1,117 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { unstable_getMiniflareWorkerOptions } from "wrangler";
+
+import { childEnvironment, ROOT } from "./environment.ts";
+
+/** The sweep a deployment's cron does each minute; local cron never fires by itself. */
+const SWEEP_MS = 30_000;
+const HOST = "127.0.0.1";
+
+export interface LocalServer {
+  url: string;
+  stop(): Promise<void>;
+}
+
+/** Keys of a development deployment: made once, kept beside its state, readable by its owner only. */
+async function developmentKeys(state: string): Promise<Record<string, string>> {
+  const path = join(state, "keys.json");
+  try {
+    return JSON.parse(await readFile(path, "utf8"));
+  } catch {
+    const key = () => randomBytes(32).toString("base64");
+    const keys = {
+      EVERDICT_SIGNING_KEY: key(),
+      EVERDICT_VAULT_KEYS: JSON.stringify({ current: "k1", keys: { k1: key() } }),
+    };
+    await writeFile(path, JSON.stringify(keys), { mode: 0o600 });
+    return keys;
+  }
+}
+
+function migrate(state: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const args = ["d1", "migrations", "apply", "DB", "--local", "--env=", "--persist-to", state];
+    const child = spawn("wrangler", args, { cwd: ROOT, env: childEnvironment(), stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
+    child.on("error", reject);
+    child.on("close", (code) => (code === 0 ? resolve() : reject(new Error(`migrations failed:\n${output}`))));
+  });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", reject);
+    probe.listen(0, HOST, () => {
+      const address = probe.address();
+      probe.close(() =>
+        typeof address === "object" && address ? resolve(address.port) : reject(new Error("no free port")),
+      );
+    });
+  });
+}
+
+/** Variables a developer may set for the Worker: Everdict's own, and Worker secrets. */
+function passedVariables(): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const [name, value] of Object.entries(process.env))
+    if (value !== undefined && /^(EVERDICT_|SECRET_)/.test(name)) out[name] = value;
+  return out;
+}
+
+const objectOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? { ...value } : {};
+
+/**
+ * The control plane on local workerd, with D1 and objects on disk below `state`.
+ * @param port 0 takes a free one
+ */
+export async function startServer(options: { port: number; state: string }): Promise<LocalServer> {
+  const { state } = options;
+  await mkdir(state, { recursive: true, mode: 0o700 });
+  const keys = await developmentKeys(state);
+  await migrate(state);
+  const port = options.port === 0 ? await freePort() : options.port;
+  const url = `http://${HOST}:${port}`;
+  const local = async () => new Response("no executor", { status: 503 });
+  const { workerOptions, externalWorkers } = unstable_getMiniflareWorkerOptions(join(ROOT, "wrangler.toml"), "");
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      host: HOST,
+      port: 0,
+      cf: false,
+      resourcePersistencePath: join(state, "v3"),
+      unsafeTriggerHandlers: true,
+      workers: [
+        {
+          ...workerOptions,
+          name: "everdict-edge",
+          modulesRoot: join(ROOT, "dist/worker"),
+          modules: [{ type: "ESModule", path: join(ROOT, "dist/worker/index.js") }],
+          bindings: { ...objectOf(workerOptions.bindings), ...keys, ...passedVariables(), EVERDICT_ENV: "dev" },
+          serviceBindings: { ...objectOf(workerOptions.serviceBindings), LOCAL: local },
+          unsafeDirectSockets: [{ host: HOST, port }],
+        },
+        ...externalWorkers,
+      ],
+    }),
+  );
+  await miniflare.ready;
+  const worker = await miniflare.getWorker("everdict-edge");
+  const sweep = () => worker.scheduled().catch(() => undefined);
+  const timer = setInterval(sweep, SWEEP_MS);
+  void sweep();
+  return {
+    url,
+    async stop() {
+      clearInterval(timer);
+      await miniflare.dispose();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { ensureBuilt } from "./build.ts";
+import { ROOT } from "./environment.ts";
+import { startServer } from "./server.ts";
+
+const USAGE = "usage: npm start -- [--port 8787] [--state DIR]";
+
+function options(): { port: number; state: string } {
+  const { values } = parseArgs({
+    options: {
+      port: { type: "string", default: "8787" },
+      state: { type: "string", default: `${ROOT}/.state` },
+      help: { type: "boolean" },
+    },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  const port = Number(values.port);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new Error(`--port must be 0 to 65535; ${USAGE}`);
+  return { port, state: resolve(values.state) };
+}
+
+const { port, state } = options();
+await ensureBuilt();
+const server = await startServer({ port, state });
+console.log(`listening ${server.url}`);
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  process.once(signal, () => {
+    server.stop().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  });
+}
