@@ -339,14 +339,16 @@ export const runtimeOf = (object: string): string => object.slice(object.lastInd
 function settleLooks(run: Pump): void {
   const { state } = run;
   state.lookAgainAt = null;
-  if (!run.cut && run.looks < MAX_LOOKS) {
+  state.lastLooks = run.looks;
+  if (run.cut || run.looks >= MAX_LOOKS) {
+    for (const bucket of run.blocked) {
+      leaveFairOrder(state, bucket);
+      bucket.benched = true;
+      state.bench.add(bucket);
+    }
+  } else if (state.bench.size === 0) {
     state.futileLooks = 0;
     return;
-  }
-  for (const bucket of run.blocked) {
-    leaveFairOrder(state, bucket);
-    bucket.benched = true;
-    state.bench.add(bucket);
   }
   state.futileLooks = run.admitted > 0 ? 0 : state.futileLooks + run.looks;
   if (state.futileLooks < 2 * state.demands.size) state.lookAgainAt = run.now + 20;

@@ -21,6 +21,7 @@ export function apply(state: State, event: Event, now: number): Effect[] {
   const due = state.armedWakeAt !== null && now >= state.armedWakeAt;
   compensateLateness(state, now);
   if (due || event.type === "tick") passTime(state, now, out);
+  if (event.type !== "pump" && event.type !== "tick" && event.type !== "heartbeat") state.futileLooks = 0;
   take(state, event, now, out);
   return out;
 }

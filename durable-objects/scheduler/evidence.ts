@@ -175,7 +175,7 @@ function finished(
   now: number,
   out: Effect[],
 ): void {
-  if (attempt.state === "stopping") {
+  if (attempt.state === "stopping" && (attempt.stopCause === "cancel" || verdict.kind !== "measured")) {
     // Its container has ended by itself, which is as good as a confirmed stop.
     endStopping(state, entry, attempt, now, out);
     return;
@@ -215,7 +215,9 @@ function gone(state: State, entry: Entry, unit: UnitEvidence, what: string, now:
 }
 
 function endStopping(state: State, entry: Entry, attempt: LiveAttempt, now: number, out: Effect[]): void {
+  const seenAt = attempt.unit?.seenAt ?? now;
   if (attempt.stopCause === "cancel") cancelRun(state, entry, attempt.stopReason ?? "cancelled", now, out);
+  else if (attempt.unit && now - seenAt > OUTCOME_KNOWN_MS) gone(state, entry, attempt.unit, "is gone", now, out);
   else lose(state, entry, "run", "DEADLINE_EXCEEDED", attempt.stopReason ?? "the time limit passed", true, now, out);
 }
 

@@ -308,6 +308,8 @@ export interface State {
   /** Demand classes looked at in vain since capacity last grew. */
   futileLooks: number;
   lookAgainAt: number | null;
+  /** Demand classes the last pump looked at in vain. */
+  lastLooks: number;
   dirty: Dirty;
 }
 
@@ -376,6 +378,7 @@ export function createState(object: string, objectHash: string): State {
     reconciledAt: 0,
     futileLooks: 0,
     lookAgainAt: null,
+    lastLooks: 0,
     dirty: createDirty(),
   };
 }
