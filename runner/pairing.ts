@@ -27,7 +27,8 @@ export function withoutPair(argv: readonly string[]): string[] {
   return kept;
 }
 
-function readToken(pair: string): string {
+/** A token given as text, or read from standard input for `-`. */
+export function readToken(pair: string): string {
   const token = (pair === "-" ? readFileSync(0, "utf8") : pair).trim();
   if (isRunnerToken(token)) return token;
   throw new FatalError(

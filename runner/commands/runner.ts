@@ -2,7 +2,10 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { ApiClient } from "../api-client.ts";
-import { DockerEngine, type EngineAddress, EngineUnreachable, engineAddress } from "../executors/docker-engine.ts";
+import { openEngine } from "../engine.ts";
+import { DockerExecutor } from "../executors/docker.ts";
+import { DockerEngine, EngineUnreachable } from "../executors/docker-engine.ts";
+import type { Executor } from "../executors/executor.ts";
 import { HostExecutor } from "../executors/host.ts";
 import { jsonLogger, type Logger, terminalLogger } from "../log.ts";
 import { thisMachine } from "../machine.ts";
@@ -94,18 +97,7 @@ function chooseApiUrl(flags: RunnerFlags, state: StateFolder): string {
   return paired[0] ?? DEFAULT_API_URL;
 }
 
-/** The engine's client, or why there is none. */
-export function openEngine(env: NodeJS.ProcessEnv): DockerEngine | { reason: string } {
-  let address: EngineAddress;
-  try {
-    address = engineAddress(env);
-  } catch (error) {
-    if (error instanceof EngineUnreachable) return { reason: error.message };
-    throw error;
-  }
-  return new DockerEngine(address);
-}
-
+/** Words on standard error: live on a terminal, JSON lines elsewhere. */
 export function openLogger(): Logger {
   const now = (): Date => new Date();
   const write = (text: string): void => void process.stderr.write(text);
@@ -162,13 +154,30 @@ interface Parts {
   log: Logger;
 }
 
+/** Removes what processes left that were killed. An engine that is away is swept at the next start. */
+async function sweep(executors: Executor[], state: StateFolder, log: Logger): Promise<void> {
+  for (const executor of executors) {
+    try {
+      const names = await executor.sweep((unit) => state.isAlive(unit.instanceId));
+      for (const name of names) log.warn("removed what a dead runner left", { job: name, executor: executor.kind });
+    } catch (error) {
+      if (!(error instanceof EngineUnreachable)) throw error;
+      log.warn("nothing swept: the docker engine does not answer");
+    }
+  }
+}
+
 async function assemble(flags: RunnerFlags, parts: Parts): Promise<Runner> {
   const { state, apiUrl, token, instanceId, log } = parts;
   const workDir = flags.workDir ?? join(state.dir, "work");
+  const machineId = state.machineId();
   const host = new HostExecutor({ workDir: join(workDir, "host"), instanceId });
-  const swept = await host.sweep((id) => state.isAlive(id));
-  for (const name of swept) log.warn("removed what a dead runner left", { job: name });
   const engine = flags.executor === "host" ? { reason: "started with --executor host" } : openEngine(process.env);
+  const docker =
+    engine instanceof DockerEngine
+      ? new DockerExecutor({ engine, owner: { machineId, instanceId }, workDir: join(workDir, "clones") })
+      : null;
+  await sweep([host, ...(docker ? [docker] : [])], state, log);
   const prober = new Prober({
     env: process.env,
     platform: process.platform,
@@ -181,13 +190,13 @@ async function assemble(flags: RunnerFlags, parts: Parts): Promise<Runner> {
     client: new ApiClient(apiUrl),
     token,
     instanceId,
-    machineId: state.machineId(),
+    machineId,
     machine: thisMachine(),
     slots: flags.once ? 1 : flags.maxConcurrent,
     labels: flags.labels,
     capabilities: () => prober.capabilities(),
     host: flags.executor === "docker" ? null : host,
-    docker: null,
+    docker,
     once: flags.once === true,
     drainMs: flags.drainTimeout * 1_000,
     log,

@@ -40,8 +40,8 @@ export interface Executor {
    * @returns null when nothing of that name is here
    */
   adopt(name: string, sink: ExecutionSink): Promise<{ execution: Execution; assignment: AdoptedFacts } | null>;
-  /** Ends and removes everything of this machine whose owner is gone. @returns the names it removed */
-  sweep(isAlive: (instanceId: string) => boolean): Promise<string[]>;
+  /** Ends and removes everything of this machine that nobody keeps. @returns the names it removed */
+  sweep(keep: (unit: { name: string; instanceId: string }) => boolean): Promise<string[]>;
 }
 
 /** What a record on disk or a container's labels say about an adopted execution. */

@@ -131,14 +131,18 @@ export class HostExecutor implements Executor {
     const dir = join(this.#options.workDir, name);
     const record = readRecord(dir);
     if (record === null) return null;
+    if (record.pid === null) {
+      // Its process was never started: as if it had not been here.
+      rmSync(dir, { recursive: true, force: true });
+      return null;
+    }
+    const { pid } = record;
     const taken = { ...record, instanceId: this.#options.instanceId };
     writeRecord(dir, taken);
     const run = new HostRun(dir, name, sink);
     run.begin(async () => {
-      // Ended between the record and the start: nothing ran.
-      if (taken.pid === null) return { kind: "started", record: taken, exited: Promise.resolve(UNKNOWN_EXIT) };
       sink.phase("running");
-      return { kind: "started", record: taken, exited: exitOfOther(taken.pid, taken.startTime) };
+      return { kind: "started", record: taken, exited: exitOfOther(pid, taken.startTime) };
     });
     return { execution: run, assignment: { runId: record.runId, epoch: record.epoch, object: record.object } };
   }
@@ -148,12 +152,12 @@ export class HostExecutor implements Executor {
     return readdirSync(this.#options.workDir).filter((name) => existsSync(join(this.#options.workDir, name, RECORD)));
   }
 
-  async sweep(isAlive: (instanceId: string) => boolean): Promise<string[]> {
+  async sweep(keep: (unit: { name: string; instanceId: string }) => boolean): Promise<string[]> {
     const swept: string[] = [];
     for (const name of this.names()) {
       const dir = join(this.#options.workDir, name);
       const record = readRecord(dir);
-      if (record !== null && isAlive(record.instanceId)) continue;
+      if (record !== null && keep(record)) continue;
       const lives = record?.pid != null && isSameProcess(record.pid, record.startTime);
       killAttempt(name, lives ? (record?.pid ?? null) : null);
       rmSync(dir, { recursive: true, force: true });

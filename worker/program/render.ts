@@ -98,6 +98,7 @@ function enterScript(input: ProgramInput): string {
   lines.push(
     'cd "$evd_work" || exit 97',
     "evd_home=$PWD",
+    "unset OLDPWD",
     "cd() {",
     '  if [ "$#" -eq 1 ] && [ "$PWD" = "$evd_home" ] && [ ! -e "$1" ]; then',
     '    case $1 in "$evd_name" | "./$evd_name" | "$evd_name/" | "./$evd_name/") return 0 ;; esac',
