@@ -9,7 +9,7 @@ import { defaultStateDir, StateFolder } from "../state-folder.ts";
 
 interface InstallFlags {
   pair?: string;
-  apiUrl: string;
+  apiUrl?: string;
   stateDir?: string;
   user?: boolean;
   dryRun?: boolean;
@@ -25,12 +25,12 @@ export function addInstallCommand(runner: Command): void {
     .command("install")
     .description("Write and start a systemd service for this runner (Linux)")
     .option("--pair <token>", "token of this runner, or - to read it from standard input")
-    .addOption(new Option("--api-url <url>", "control plane").env("EVERDICT_API_URL").makeOptionMandatory())
+    .addOption(new Option("--api-url <url>", "control plane").env("EVERDICT_API_URL"))
     .addOption(new Option("--state-dir <dir>", "folder for token and machine id").env("EVERDICT_STATE_DIR"))
     .option("--user", "a service of this user instead of the system")
     .option("--dry-run", "print the unit and change nothing")
     .action((_flags: unknown, command: Command) => {
-      // The runner command has options of the same names, and keeps what stands before `install` to itself.
+      // `runner` has options of the same names and takes them, wherever they stand.
       process.exitCode = install(command.optsWithGlobals<InstallFlags>());
     });
 }
@@ -43,16 +43,18 @@ function install(flags: InstallFlags): number {
         EXIT.usage,
       );
     }
+    const { apiUrl } = flags;
+    if (!apiUrl) throw new FatalError("name the control plane with --api-url", EXIT.usage);
     const stateDir = resolve(flags.stateDir ?? defaultStateDir(process.env));
     const unit = systemdUnit({
       node: process.execPath,
       script: resolve(process.argv[1] ?? "everdict.mjs"),
-      apiUrl: flags.apiUrl,
+      apiUrl,
       stateDir,
       user: flags.user ? null : userInfo().username,
     });
     if (flags.dryRun) process.stdout.write(unit);
-    else write(flags, stateDir, unit);
+    else write(flags, apiUrl, stateDir, unit);
     return EXIT.ok;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
@@ -61,12 +63,12 @@ function install(flags: InstallFlags): number {
   }
 }
 
-function write(flags: InstallFlags, stateDir: string, unit: string): void {
+function write(flags: InstallFlags, apiUrl: string, stateDir: string, unit: string): void {
   const state = new StateFolder(stateDir);
   const given = flags.pair ?? process.env.EVERDICT_PAIR;
-  if (given) state.storeToken(flags.apiUrl, readToken(given));
-  if (state.token(flags.apiUrl) === null) {
-    throw new FatalError(`not paired with ${flags.apiUrl}: add --pair <token>, or --pair - and paste it`, EXIT.usage);
+  if (given) state.storeToken(apiUrl, readToken(given));
+  if (state.token(apiUrl) === null) {
+    throw new FatalError(`not paired with ${apiUrl}: add --pair <token>, or --pair - and paste it`, EXIT.usage);
   }
   const dir = flags.user ? join(homedir(), ".config", "systemd", "user") : "/etc/systemd/system";
   mkdirSync(dir, { recursive: true });
