@@ -1,8 +1,12 @@
-import { cloudflareTest } from "@cloudflare/vitest-plugin";
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+
+const migrations = await readD1Migrations("d1-migrations");
 
 export default defineConfig({
   test: {
+    // The Worker's own JSON lines are not test output.
+    onConsoleLog: (log) => !log.trimStart().startsWith("{"),
     projects: [
       {
         test: {
@@ -20,6 +24,30 @@ export default defineConfig({
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "test/objects/wrangler.toml" } })],
         test: { name: "objects", include: ["test/objects/**/*.test.ts"] },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "wrangler.toml" },
+            miniflare: {
+              bindings: {
+                TEST_MIGRATIONS: migrations,
+                EVERDICT_SIGNING_KEY: "c2lnbmluZy1rZXktZm9yLXRlc3RzLW9ubHktMzItYnk=",
+                EVERDICT_VAULT_KEYS: '{"current":"k1","keys":{"k1":"dmF1bHQta2V5LWZvci10ZXN0cy1vbmx5LTMyLWJ5dGU="}}',
+              },
+            },
+          }),
+        ],
+        test: { name: "api", include: ["test/api/**/*.test.ts"], setupFiles: ["test/api/setup.ts"] },
+      },
+      {
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
+          fileParallelism: false,
+        },
       },
     ],
   },

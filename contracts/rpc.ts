@@ -242,7 +242,7 @@ export interface SchedulerRpc {
   cancel(runIds: string[], reason: string): Promise<CancelAnswer[]>;
   views(runIds: string[]): Promise<RunView[]>;
   /** Entries of one workspace, or of all (operator); `target` narrows. */
-  queue(query: {
+  queueView(query: {
     workspace: string | null;
     target: string | null;
     limit: number;
@@ -436,7 +436,7 @@ export interface LogRpc {
   /** Chunks after `seq`, at most ~256 KiB; parks up to waitMs when there are none. */
   read(after: number, waitMs: number): Promise<{ chunks: LogChunk[]; lastSeq: number }>;
   /** Last `tailBytes` of a stream, or of both in order of arrival; epoch null is the latest. `droppedBytes` fell out of the ring. */
-  tail(
+  lastOutput(
     epoch: number | null,
     stream: "stdout" | "stderr" | "both",
     tailBytes: number,

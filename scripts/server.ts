@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
 
+import { createLocalExecutor } from "../runner/local.ts";
+import { jsonLogger } from "../runner/log.ts";
 import { childEnvironment, ROOT } from "./environment.ts";
 
 /** The sweep a deployment's cron does each minute; local cron never fires by itself. */
@@ -79,7 +81,15 @@ export async function startServer(options: { port: number; state: string }): Pro
   await migrate(state);
   const port = options.port === 0 ? await freePort() : options.port;
   const url = `http://${HOST}:${port}`;
-  const local = async () => new Response("no executor", { status: 503 });
+  const local = createLocalExecutor({
+    stateDir: join(state, "local"),
+    apiUrl: () => url,
+    executor: "auto",
+    log: jsonLogger(
+      (line) => process.stderr.write(line),
+      () => new Date(),
+    ),
+  });
   const { workerOptions, externalWorkers } = unstable_getMiniflareWorkerOptions(join(ROOT, "wrangler.toml"), "");
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -111,6 +121,7 @@ export async function startServer(options: { port: number; state: string }): Pro
     url,
     async stop() {
       clearInterval(timer);
+      await local.close();
       await miniflare.dispose();
     },
   };

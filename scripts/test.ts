@@ -14,8 +14,17 @@ interface Counts {
 /** Runs vitest; its last word is ours. Arguments are passed on: `npm test -- --project unit`. */
 async function run(folder: string): Promise<{ code: number; counts: Counts }> {
   const file = join(folder, "summary.json");
-  const args = ["run", "--reporter=default", `--reporter=${join(ROOT, "test/support/summary-reporter.ts")}`, ...process.argv.slice(2)];
-  const child = spawn("vitest", args, { cwd: ROOT, env: { ...childEnvironment(), SUMMARY_FILE: file }, stdio: ["ignore", "inherit", "inherit"] });
+  const args = [
+    "run",
+    "--reporter=default",
+    `--reporter=${join(ROOT, "test/support/summary-reporter.ts")}`,
+    ...process.argv.slice(2),
+  ];
+  const child = spawn("vitest", args, {
+    cwd: ROOT,
+    env: { ...childEnvironment(), SUMMARY_FILE: file },
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   const code = await new Promise<number>((resolve) => child.on("close", (status) => resolve(status ?? 1)));
   try {
     const counts: Counts = JSON.parse(await readFile(file, "utf8"));

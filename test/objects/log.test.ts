@@ -11,9 +11,8 @@ function freshLog(): DurableObjectStub<RunLog> {
   minted += 1;
   return env.RUN_LOG.getByName(`run_${minted}`);
 }
-/** The test pool keeps methods named as Worker handlers from RPC, `tail` among them. */
-const tail = (log: DurableObjectStub<RunLog>, ...args: Parameters<RunLog["tail"]>): ReturnType<RunLog["tail"]> =>
-  runInDurableObject(log, (object) => object.tail(...args));
+const tail = async (log: DurableObjectStub<RunLog>, ...args: Parameters<RunLog["lastOutput"]>) =>
+  log.lastOutput(...args);
 
 describe("append", () => {
   it("joins what follows, drops what it has, and names the offset it wants at a gap", async () => {

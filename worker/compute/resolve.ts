@@ -125,6 +125,7 @@ async function resolveRunner(store: Store, subject: Subject, target: string): Pr
   const runnerId =
     target === "self" || target === "self:ws" ? null : target.slice(shared ? "self:ws:".length : "self:".length);
   if (runnerId !== null && !RunnerId.safeParse(runnerId).success) throw unknownTarget(target, subject.workspace);
+  if (!shared && subject.person === null && runnerId !== null) throw unknownTarget(target, subject.workspace);
   if (!shared && subject.person === null) {
     throw new EverdictError(
       "BAD_REQUEST",

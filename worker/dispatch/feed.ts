@@ -116,8 +116,13 @@ async function handOver(env: Env, store: Store, card: ScorecardRow, ready: reado
     if (!first || limits === null) continue;
     const claimed = await claim(store, group);
     const entries = group.filter(({ row }) => claimed.has(row.id)).map(({ entry }) => entry);
-    for (const { row } of group)
-      if (!claimed.has(row.id)) answers.push({ runId: row.id, ok: false, settled: cancelledDigest(row.id) });
+    const passed = group
+      .filter(({ row }) => !claimed.has(row.id))
+      .map(({ row }) => ({ runId: row.id, target: row.target }));
+    for (const row of (await rowsOf(store, passed)).values()) {
+      if (isTerminal(row.status)) answers.push({ runId: row.id, ok: false, settled: digestOfRow(row) });
+      else answers.push({ runId: row.id, ok: false, retryAfterSec: 5, detail: "the run is bound to other compute" });
+    }
     if (entries.length === 0) continue;
     const enqueued = await schedulerOf(env, object).enqueue(object, first.resolved.envelope, limits, entries);
     for (const answer of enqueued) {
@@ -130,16 +135,6 @@ async function handOver(env: Env, store: Store, card: ScorecardRow, ready: reado
   }
   return answers;
 }
-
-const cancelledDigest = (runId: string): RunDigest => ({
-  runId,
-  status: "cancelled",
-  score: null,
-  pass: null,
-  durationMs: null,
-  failureClass: null,
-  failureCode: null,
-});
 
 /** Binds runs to their object unless somebody ended them first; answers those that are bound. */
 async function claim(store: Store, group: readonly Ready[]): Promise<Set<string>> {

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { Outcome } from "../../contracts/job.ts";
 import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import { Failure } from "../../contracts/run.ts";
-import type { AttemptRef } from "../../contracts/runner-protocol.ts";
+import type { AttemptRef, LeasedAttempt } from "../../contracts/runner-protocol.ts";
 import type { Env } from "../environment.ts";
 import { readyGrants } from "./grants.ts";
 import { judgeReport } from "./judge-report.ts";
@@ -21,13 +21,11 @@ const Unit = z.object({
   name: z.string(),
   runId: z.string(),
   epoch: z.number().int(),
-  state: z.enum(["pending", "running", "finished", "stopped"]),
+  state: z.enum(["pending", "running", "finished"]),
   node: z.string().nullable(),
-  detail: z.string().nullable().optional(),
-  outcome: z
-    .union([z.strictObject({ failure: Failure }), Outcome])
-    .nullable()
-    .optional(),
+  outcome: Outcome.optional(),
+  failure: Failure.optional(),
+  stopped: z.boolean().optional(),
 });
 const Listing = z.object({ units: z.array(Unit) });
 
@@ -44,6 +42,11 @@ async function call(env: Env, method: string, path: string, body: unknown, ms: n
 
 const refOf = ({ runId, epoch }: AttemptRef): AttemptRef => ({ runId, epoch });
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message.slice(0, 300) : "unknown error");
+
+/** A lease has no meaning here: the executor answers with evidence. */
+function startRequest({ leaseMs: _, ...attempt }: LeasedAttempt) {
+  return { name: attempt.job.name, ...attempt };
+}
 
 export async function startLocal(
   env: Env,
@@ -65,7 +68,7 @@ export async function startLocal(
       const { attempt } = item;
       const grant = grants[index];
       try {
-        const answer = await call(env, "POST", "/start", { name: attempt.job.name, ...attempt }, CALL_MS);
+        const answer = await call(env, "POST", "/start", startRequest(attempt), CALL_MS);
         if (!answer.ok)
           return {
             ...refOf(attempt),
@@ -116,15 +119,24 @@ export async function observeLocal(env: Env, objectHash: string, units: Units): 
     };
   }
   const byName = new Map(listing.units.map((unit) => [unit.name, unit]));
-  const observed = units.map((unit): ObservedUnit => {
-    const found = byName.get(unit.name);
-    const base = { ...refOf(unit), name: unit.name, node: found?.node ?? null, detail: found?.detail ?? null };
-    if (!found) return { ...base, state: unit.stopping ? "stopped" : "absent", verdict: null };
-    if (found.state === "finished" && found.outcome)
-      return { ...base, state: "finished", verdict: judgeReport(found.outcome, unit) };
-    return { ...base, state: found.state === "finished" ? "absent" : found.state, verdict: null };
-  });
-  return { ok: true, error: null, units: observed, listed: listing.units.map(({ name }) => name) };
+  const observed = units.map((unit) => observedUnit(unit, byName.get(unit.name)));
+  // Ends that no live attempt waits for: of attempts that were superseded, or already collected.
+  const asked = new Set(units.map(({ name }) => name));
+  const over = listing.units.filter(({ name, state }) => state === "finished" && !asked.has(name)).map(({ name }) => name);
+  await forgetLocal(env, over);
+  const finished = new Set(listing.units.filter(({ state }) => state === "finished").map(({ name }) => name));
+  return { ok: true, error: null, units: observed, listed: [...byName.keys()].filter((name) => !finished.has(name)) };
+}
+
+function observedUnit(unit: Units[number], found: z.infer<typeof Unit> | undefined): ObservedUnit {
+  const base = { ...refOf(unit), name: unit.name, node: found?.node ?? null, detail: null, verdict: null };
+  if (!found) return { ...base, state: unit.stopping ? "stopped" : "absent" };
+  if (found.state !== "finished") return { ...base, state: found.state };
+  if (found.stopped) return { ...base, state: "stopped" };
+  if (found.failure) return { ...base, state: "finished", verdict: judgeReport({ failure: found.failure }, unit) };
+  return found.outcome
+    ? { ...base, state: "finished", verdict: judgeReport(found.outcome, unit) }
+    : { ...base, state: "absent" };
 }
 
 /** Stops what runs; the listing says when it is gone. */

@@ -18,7 +18,7 @@ import { type Input, STREAMS, WITHOUT_WORKSPACE } from "./handlers.ts";
 import { openApiDocument } from "./openapi.ts";
 import { servePage } from "./pages.ts";
 import { parseInput } from "./parse.ts";
-import { asEverdictError, problemResponse } from "./problem.ts";
+import { asEverdictError, logFailure, problemResponse } from "./problem.ts";
 
 type Bindings = { Bindings: Env; Variables: { requestId: string } };
 
@@ -177,16 +177,7 @@ export function createApp(): Hono<Bindings> {
   app.onError((error, c) => {
     const requestId = c.get("requestId") ?? newId("req");
     const known = asEverdictError(error);
-    if (known.status >= 500) {
-      const cause = known.cause instanceof Error ? known.cause : error;
-      logEvent("error", {
-        requestId,
-        code: known.code,
-        error: cause.name,
-        message: cause.message.slice(0, 500),
-        stack: known.code === "INTERNAL" ? cause.stack?.slice(0, 2_000) : undefined,
-      });
-    }
+    logFailure(known, requestId, error);
     return problemResponse(known, requestId);
   });
   for (const operation of OPERATION_LIST) {

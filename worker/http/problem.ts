@@ -1,4 +1,5 @@
 import { EverdictError } from "../../contracts/errors.ts";
+import { logEvent } from "../observability/log.ts";
 
 /** Any error as ours. What we did not write for callers never reaches them. */
 export function asEverdictError(error: unknown): EverdictError {
@@ -32,4 +33,13 @@ export function problemResponse(error: EverdictError, requestId: string): Respon
   else if (error.code === "UNAVAILABLE" || error.code === "RATE_LIMITED") headers["retry-after"] = "2";
   if (error.code === "UNAUTHENTICATED") headers["www-authenticate"] = 'Bearer realm="everdict"';
   return new Response(JSON.stringify(error.toProblem(requestId)), { status: error.status, headers });
+}
+
+/** Tells operators what callers are not told. */
+export function logFailure(known: EverdictError, requestId: string, thrown: unknown): void {
+  if (known.status < 500) return;
+  const cause = known.cause instanceof Error ? known.cause : thrown;
+  const { name, message, stack } = cause instanceof Error ? cause : { name: "unknown", message: "", stack: undefined };
+  const where = known.code === "INTERNAL" ? { stack: stack?.slice(0, 2_000) } : {};
+  logEvent("error", { requestId, code: known.code, error: name, message: message.slice(0, 500), ...where });
 }

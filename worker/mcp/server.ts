@@ -3,7 +3,7 @@ import { EverdictError } from "../../contracts/errors.ts";
 import { allowed } from "../auth/principal.ts";
 import type { Context } from "../context.ts";
 import { callOperation } from "../http/call.ts";
-import { asEverdictError } from "../http/problem.ts";
+import { asEverdictError, logFailure } from "../http/problem.ts";
 import { allTools, splitArguments, type Tool } from "./tools.ts";
 
 const INSTRUCTIONS =
@@ -44,7 +44,7 @@ async function callTool(ctx: Context, tool: Tool, args: Record<string, unknown>)
     return { content: [{ type: "text" as const, text }], structuredContent };
   } catch (error) {
     const known = asEverdictError(error);
-    if (known.code === "INTERNAL") throw error;
+    logFailure(known, ctx.requestId, error);
     const problem = known.toProblem(ctx.requestId);
     return {
       isError: true,

@@ -21,7 +21,7 @@ export async function getLogs(
   const { query } = input;
   const row = await findRun(ctx, input.params.id);
   const tailBytes = query.tailBytes ?? DEFAULT_TAIL_BYTES;
-  const live = await logOf(ctx.env, row.id).tail(query.epoch ?? null, query.stream, tailBytes);
+  const live = await logOf(ctx.env, row.id).lastOutput(query.epoch ?? null, query.stream, tailBytes);
   const kept = isTerminal(row.status)
     ? await ctx.store.select().from(runOutput).where(eq(runOutput.runId, row.id)).get()
     : undefined;

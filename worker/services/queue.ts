@@ -51,7 +51,7 @@ export async function getQueue(
   for (const object of objects) {
     if (position && object < startObject) continue;
     const after = position && object === startObject ? Number(position[1]) : null;
-    const view = await schedulerOf(ctx.env, object).queue({
+    const view = await schedulerOf(ctx.env, object).queueView({
       workspace,
       target: query.target ?? null,
       limit: Math.max(1, limit - entries.length),
