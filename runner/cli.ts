@@ -1,4 +1,6 @@
 import { Command } from "commander";
+import { registerApiCommands } from "./commands/api/index.ts";
+import { processContext } from "./commands/api/process-context.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
 import { addInstallCommand } from "./commands/install.ts";
 import { addRunnerCommand } from "./commands/runner.ts";
@@ -13,5 +15,6 @@ export function everdictCli(): Command {
   const runner = addRunnerCommand(program);
   addDoctorCommand(runner);
   addInstallCommand(runner);
+  registerApiCommands(program, processContext());
   return program;
 }

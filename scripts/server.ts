@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { createWriteStream } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -84,24 +85,19 @@ const objectOf = (value: unknown): Record<string, unknown> =>
 
 /**
  * The control plane on local workerd, with D1 and objects on disk below `state`.
- * @param port 0 takes a free one
+ * @param options port 0 takes a free one; quiet writes the Worker's log lines to server.log below state
  */
-export async function startServer(options: { port: number; state: string }): Promise<LocalServer> {
+export async function startServer(options: { port: number; state: string; quiet?: boolean }): Promise<LocalServer> {
   const { state } = options;
   await mkdir(state, { recursive: true, mode: 0o700 });
   const keys = await developmentKeys(state);
   await migrate(state);
   const port = options.port === 0 ? await freePort() : options.port;
   const url = `http://${HOST}:${port}`;
-  const local = createLocalExecutor({
-    stateDir: join(state, "local"),
-    apiUrl: () => url,
-    executor: "auto",
-    log: jsonLogger(
-      (line) => process.stderr.write(line),
-      () => new Date(),
-    ),
-  });
+  const file = options.quiet ? createWriteStream(join(state, "server.log"), { flags: "a" }) : null;
+  const say = (line: string): boolean => (file ?? process.stdout).write(line);
+  const log = jsonLogger(say, () => new Date());
+  const local = createLocalExecutor({ stateDir: join(state, "local"), apiUrl: () => url, executor: "auto", log });
   const { workerOptions, externalWorkers } = unstable_getMiniflareWorkerOptions(join(ROOT, "wrangler.toml"), "");
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -110,6 +106,7 @@ export async function startServer(options: { port: number; state: string }): Pro
       cf: false,
       resourcePersistencePath: join(state, "v3"),
       unsafeTriggerHandlers: true,
+      handleStructuredLogs: ({ message }) => void say(`${message}\n`),
       workers: [
         {
           ...workerOptions,
@@ -135,6 +132,7 @@ export async function startServer(options: { port: number; state: string }): Pro
       clearInterval(timer);
       await local.close();
       await miniflare.dispose();
+      file?.end();
     },
   };
 }

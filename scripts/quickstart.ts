@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { Dataset } from "../contracts/case.ts";
+import { createClient } from "../contracts/client.ts";
+import { HarnessSpec } from "../contracts/harness.ts";
+import { ensureBuilt } from "./build.ts";
+import { childEnvironment, ROOT } from "./environment.ts";
+import { type LocalServer, startServer } from "./server.ts";
+
+/** The CLI's answers: everything passed, or something was measured and did not pass. Both mean: all was measured. */
+const MEASURED = new Set([0, 1]);
+
+const { values } = parseArgs({
+  options: { once: { type: "boolean", default: false }, port: { type: "string" }, state: { type: "string" } },
+});
+const once = values.once || !process.stdout.isTTY;
+
+async function examples(kind: string): Promise<unknown[]> {
+  const folder = join(ROOT, "examples", kind);
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".json")).sort();
+  return Promise.all(names.map(async (name) => JSON.parse(await readFile(join(folder, name), "utf8"))));
+}
+
+function everdict(url: string, args: string[], environment: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn("node", [join(ROOT, "dist/everdict.mjs"), ...args], {
+    env: { ...childEnvironment(), EVERDICT_API_URL: url, ...environment },
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+}
+
+const exitOf = (child: ChildProcess): Promise<number> =>
+  new Promise((done) => child.on("close", (code) => done(code ?? 1)));
+
+/** Pairs this machine and runs `everdict runner` on it. */
+async function startRunner(server: LocalServer, state: string): Promise<ChildProcess> {
+  const client = createClient({ apiUrl: server.url, fetch });
+  const { id, token } = await client.call("pair_runner", { body: { label: "quickstart" } });
+  console.log(`paired this machine as runner ${id}`);
+  const args = [
+    join(ROOT, "dist/everdict.mjs"),
+    "runner",
+    "--state-dir",
+    join(state, "runner"),
+    "--work-dir",
+    join(state, "work"),
+    "--executor",
+    "host",
+  ];
+  return spawn("node", args, {
+    env: { ...childEnvironment(), EVERDICT_API_URL: server.url, EVERDICT_PAIR: token ?? "" },
+    stdio: ["ignore", "ignore", "ignore"],
+  });
+}
+
+async function registerExamples(server: LocalServer): Promise<void> {
+  const client = createClient({ apiUrl: server.url, fetch });
+  for (const spec of await examples("harnesses"))
+    await client.call("create_harness", { body: HarnessSpec.parse(spec) });
+  for (const spec of await examples("datasets")) await client.call("create_dataset", { body: Dataset.parse(spec) });
+}
+
+async function waitForSignal(): Promise<void> {
+  await new Promise<void>((done) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => done());
+  });
+}
+
+async function story(): Promise<number> {
+  await ensureBuilt();
+  const state = values.state
+    ? resolve(values.state)
+    : once
+      ? await mkdtemp(join(tmpdir(), "everdict-quickstart-"))
+      : join(ROOT, ".state");
+  const server = await startServer({ port: Number(values.port ?? (once ? 0 : 8787)), state, quiet: true });
+  console.log(`control plane listening at ${server.url}`);
+  const runner = await startRunner(server, state);
+  try {
+    await registerExamples(server);
+    const code = await exitOf(
+      everdict(server.url, ["scorecard", "shell-basics", "--harness", "shell-solver", "--runtime", "self"]),
+    );
+    console.log(`\n${server.url} shows the API; a case fails its grade on purpose, so the pass rate is below 100 %`);
+    if (!once) {
+      console.log("serving until Ctrl-C; try: npm run everdict -- runs list");
+      await waitForSignal();
+    }
+    return MEASURED.has(code) ? 0 : 1;
+  } finally {
+    const gone = exitOf(runner);
+    runner.kill("SIGTERM");
+    await gone;
+    await server.stop();
+    if (once && !values.state) await rm(state, { recursive: true, force: true });
+  }
+}
+
+process.exitCode = await story();
