@@ -68,7 +68,7 @@ function shellPath(shell: Shell, dir: string): string {
   const bin = join(dir, "bin");
   mkdirSync(bin);
   symlinkSync(where(shell) ?? shell, join(bin, "sh"));
-  return `${bin}:${process.env["PATH"] ?? "/usr/bin:/bin"}`;
+  return `${bin}:${process.env.PATH ?? "/usr/bin:/bin"}`;
 }
 
 /** Renders the program and runs it for real, as an executor would. */

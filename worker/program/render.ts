@@ -88,6 +88,13 @@ function enterScript(input: ProgramInput): string {
     // The x keeps newlines at the end, which a command substitution drops.
     lines.push('EVD_TASK=$(cat "$EVD_TASK_FILE"; echo x)', "EVD_TASK=${EVD_TASK%x}", "export EVD_TASK");
   }
+  if (input.source.kind === "git") {
+    // Another user made the clone; git would refuse to work in it.
+    lines.push(
+      '[ -n "${GIT_CONFIG_COUNT:-}" ] || ' +
+        "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'",
+    );
+  }
   lines.push(`export EVD_MODEL=${quote(input.model ?? "")}`);
   for (const [name, value] of Object.entries(input.params)) lines.push(`export ${paramVariable(name)}=${quote(value)}`);
   for (const [name, value] of Object.entries(input.env)) {
@@ -181,8 +188,9 @@ export function renderProgram(input: ProgramInput): string {
   const grades = input.graders.map(
     (grader, index) => `evd_grade ${index} ${byteLength(grader.name)} '${base64Text(grader.name)}'`,
   );
-  const collected = [...new Set(input.collect)].map(
-    (path) => `evd_collect ${byteLength(path)} '${base64Text(path)}' || return 1`,
+  const paths = [...new Set(input.collect)];
+  const collected = paths.map(
+    (path, index) => `evd_collect ${byteLength(path)} '${base64Text(path)}' ${paths.length - 1 - index} || return 1`,
   );
   return [
     PRELUDE,

@@ -18,6 +18,8 @@ const IDLE_PIPE_SEC = 3;
 const MAX_PIPE_SEC = 30;
 /** Bytes of a grader's output that go to the log. */
 const GRADER_LOG_BYTES = 4_096;
+/** Room kept for each file that is still to be collected. */
+const FOLLOWING_BYTES = 4_096;
 /** Bytes of a git diff that are looked at. */
 const DIFF_BYTES = 262_144;
 
@@ -213,7 +215,8 @@ evd_graded() {
 }
 # evd_part KEEP FILE: exactly KEEP bytes and a newline
 evd_part() { head -c "$1" "$2"; printf '\\n'; }
-# evd_collect PATH_BYTES PATH_BASE64: one file that a grader names, as much of it as fits
+# evd_collect PATH_BYTES PATH_BASE64 FOLLOWING: one file that a grader names, as much of it as fits when a little room
+# is kept for each of those that follow
 evd_collect() {
   evd_path=$(printf %s "$2" | base64 -d; echo x)
   evd_path=\${evd_path%x}
@@ -223,7 +226,9 @@ evd_collect() {
   evd_total=$(evd_bytes "$evd_at")
   evd_left=$((evd_left - $1 - 48))
   if [ "$evd_left" -lt 0 ]; then evd_cut=1; return 0; fi
-  head -c "$evd_left" "$evd_at" >part && evd_keep=$(evd_bytes part) || return 1
+  evd_kept=$(( evd_left / (2 * $3 + 1) ))
+  [ "$evd_kept" -le ${FOLLOWING_BYTES} ] || evd_kept=${FOLLOWING_BYTES}
+  head -c "$((evd_left - $3 * evd_kept))" "$evd_at" >part && evd_keep=$(evd_bytes part) || return 1
   [ "$evd_total" -ge "$evd_keep" ] || evd_total=$evd_keep
   printf 'file %s +%s +%s\\n%s\\n' "$evd_total" "$1" "$evd_keep" "$evd_path" >>raw && evd_part "$evd_keep" part >>raw || return 1
   printf '%s:%s:%s ' "$evd_total" "$1" "$2" >>sizes
