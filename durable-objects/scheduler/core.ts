@@ -1,4 +1,5 @@
 import { beginAttempt, pump } from "./admission.ts";
+import { declared, envelopeRoom } from "./capacity.ts";
 import { compensateLateness, nextWakeAt, passTime, watchFleet } from "./clock.ts";
 import { dropHold, requeue, uncharge } from "./endings.ts";
 import type { Effect, Event } from "./events.ts";
@@ -7,7 +8,7 @@ import { cancel, enqueue, heldEntries, pairRunner, promote, revokeRunner, setEnv
 import { heartbeat, pendingCommands, poll, reject, results, withhold } from "./leases.ts";
 import { DENIED_MS } from "./limits.ts";
 import { tenantOf } from "./queue.ts";
-import type { State } from "./state.ts";
+import type { Entry, State } from "./state.ts";
 
 /**
  * The Scheduler's decisions: takes one event, changes the state, and says what is to be done in the world.
@@ -114,7 +115,8 @@ function takeQuota(state: State, event: Extract<Event, { type: "quota" }>, now: 
   for (const entry of heldEntries(state, event.granted)) {
     const key = entry.hold?.instance ?? null;
     const instance = key === null ? null : state.instances.get(key);
-    if (state.kind === "runner" && (!instance || instance.poll === null)) {
+    const pollGone = state.kind === "runner" && (!instance || instance.poll === null);
+    if (pollGone || overcommitted(state, entry)) {
       dropHold(state, entry, out);
       uncharge(state, entry);
       requeue(state, entry, 0, "", now);
@@ -137,6 +139,15 @@ function takeQuota(state: State, event: Extract<Event, { type: "quota" }>, now: 
     uncharge(state, entry);
     requeue(state, entry, 0, "", now);
   }
+}
+
+/** Whether the envelope shrank below what is in use while the quota object was asked. */
+function overcommitted(state: State, entry: Entry): boolean {
+  if (state.kind === "runner") return false;
+  const room = envelopeRoom(state);
+  const ask = declared(entry.demand);
+  if (room.slots < 0) return true;
+  return (ask.memoryMb > 0 && (room.memoryMb ?? 0) < 0) || (ask.cpu > 0 && (room.cpu ?? 0) < 0);
 }
 
 /**

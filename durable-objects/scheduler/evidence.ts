@@ -121,6 +121,7 @@ function lose(
 /** Takes the answer of one observe pass. A failed listing says nothing about any unit. */
 export function observed(state: State, observation: Observation, now: number, out: Effect[]): void {
   const { observing } = state;
+  const awaited = observing.busyUntil > 0;
   observing.busyUntil = 0;
   if (!observation.ok) {
     if (observation.error) noteError(state, observation.error, now, out);
@@ -130,6 +131,9 @@ export function observed(state: State, observation: Observation, now: number, ou
   for (const seen of observation.units) {
     const entry = state.entries.get(seen.runId);
     const attempt = entry?.attempt;
+    // What was read before the unit was known to exist, or comes a second time, proves no absence.
+    const late = !awaited || (attempt?.unit?.createdAt ?? now) > observing.startedAt;
+    if (seen.state === "absent" && late) continue;
     if (entry && attempt?.unit && attempt.epoch === seen.epoch)
       takeEvidence(state, entry, attempt, attempt.unit, seen, now, out);
   }

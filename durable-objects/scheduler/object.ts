@@ -180,7 +180,7 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     return { runId, status, epoch, startedAt, finishedAt, waiting: null, attempts, runtimeVersion, settlement };
   }
 
-  async queue(query: Parameters<SchedulerRpc["queue"]>[0]): Promise<QueueView> {
+  async queueView(query: Parameters<SchedulerRpc["queueView"]>[0]): Promise<QueueView> {
     return queueView(this.#engine.state, query, this.#store.liveRows(), Date.now());
   }
 

@@ -245,3 +245,12 @@ test("drift counts units of ours that no live attempt explains, and live attempt
   lab.turn(observedOf([ref], "running", { listed: [name] }));
   expect(driftOf(lab.state, lab.rows.live())).toBe(0);
 });
+
+test("a place granted by quota is given up when the envelope shrank meanwhile", () => {
+  const lab = clusterLab({ slots: 2 });
+  const entries = entriesOf(2);
+  lab.enqueue(entries, null, { ...LIMITS, maxInFlight: 5 });
+  lab.turn({ type: "envelope", envelope: { slots: 1, memoryBudgetMb: null, cpuBudget: null, version: "1.0.0" } });
+  const granted = entries.map(({ runId }) => ({ runId, epoch: 1 }));
+  expect(startsOf(lab.turn({ type: "quota", workspace: "acme", granted, denied: [] }))).toHaveLength(1);
+});
