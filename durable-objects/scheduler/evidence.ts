@@ -132,7 +132,7 @@ export function observed(state: State, observation: Observation, now: number, ou
     const entry = state.entries.get(seen.runId);
     const attempt = entry?.attempt;
     // What was read before the unit was known to exist, or comes a second time, proves no absence.
-    const late = !awaited || (attempt?.unit?.createdAt ?? now) > observing.startedAt;
+    const late = !awaited || observing.startedAt >= now || (attempt?.unit?.createdAt ?? now) > observing.startedAt;
     if (seen.state === "absent" && late) continue;
     if (entry && attempt?.unit && attempt.epoch === seen.epoch)
       takeEvidence(state, entry, attempt, attempt.unit, seen, now, out);

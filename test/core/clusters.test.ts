@@ -94,22 +94,37 @@ test("a unit that was once seen is never started again", () => {
 test("absent once is suspicion, absent twice within 10 s too, absent again after 10 s is the end", () => {
   const lab = clusterLab();
   const { ref } = started(lab);
+  lab.advance(1_100);
   lab.turn(observedOf([ref], "absent"));
-  lab.now += 9_000;
+  lab.advance(9_000);
   lab.turn(observedOf([ref], "absent"));
   expect(lab.settlements).toHaveLength(0);
-  lab.now += 1_500;
+  lab.advance(1_500);
   lab.turn(observedOf([ref], "absent"));
   expect(only(lab.settlements).failure).toMatchObject({ code: "UNIT_LOST", class: "infra", retryable: true });
+});
+
+test("an absence that was read before the unit was known, or is told twice, proves nothing", () => {
+  const lab = clusterLab();
+  const ref = only(startsOf(lab.enqueue(entryOf())));
+  lab.advance(1_100);
+  lab.turn(startedOf([ref]));
+  lab.turn(observedOf([ref], "absent"));
+  lab.advance(1_100);
+  lab.turn(observedOf([ref], "absent"));
+  lab.now += 11_000;
+  lab.turn(observedOf([ref], "absent"));
+  expect(lab.settlements).toHaveLength(0);
 });
 
 test("a unit that is seen between two absences is not absent", () => {
   const lab = clusterLab();
   const { ref } = started(lab);
+  lab.advance(1_100);
   lab.turn(observedOf([ref], "absent"));
-  lab.now += 5_000;
+  lab.advance(5_000);
   lab.turn(observedOf([ref], "running"));
-  lab.now += 6_000;
+  lab.advance(6_000);
   lab.turn(observedOf([ref], "absent"));
   expect(lab.settlements).toHaveLength(0);
 });
@@ -118,9 +133,9 @@ test("a unit last seen more than 10 minutes ago is told as OUTCOME_LOST and neve
   const lab = clusterLab();
   const { ref } = started(lab, { retries: 3, timeoutSec: 86_400 });
   lab.turn(observedOf([ref], "running"));
-  lab.now += 11 * MINUTE;
+  lab.advance(11 * MINUTE);
   lab.turn(observedOf([ref], "absent"));
-  lab.now += 11_000;
+  lab.advance(11_000);
   lab.turn(observedOf([ref], "absent"));
   expect(only(lab.settlements).failure).toMatchObject({ code: "OUTCOME_LOST", retryable: false });
 });
@@ -237,8 +252,9 @@ test("a sweep stops strays of this object only, at most once a minute", () => {
 test("an answer for an old epoch changes nothing", () => {
   const lab = clusterLab();
   const { ref } = started(lab, { retries: 1 });
+  lab.advance(1_100);
   lab.turn(observedOf([ref], "absent"));
-  lab.now += 11_000;
+  lab.advance(11_000);
   lab.turn(observedOf([ref], "absent"));
   const again = only(startsOf(lab.advance(5_000)));
   expect(again.epoch).toBe(2);

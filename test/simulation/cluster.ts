@@ -15,6 +15,7 @@ interface Unit {
 /** A cluster with its Dispatcher: create-or-adopt by name, late and lost answers, stale, failing and hanging listings. */
 export class ClusterModel {
   readonly units = new Map<string, Unit>();
+  readonly #recent = new Map<string, Unit>();
   readonly #world: World;
   readonly #host: Host;
 
@@ -31,7 +32,12 @@ export class ClusterModel {
 
   /** Units that still take room on the cluster. */
   alive(): string[] {
-    return [...this.units].filter(([, unit]) => isAlive(unit)).map(([name]) => name);
+    const names: string[] = [];
+    for (const [name, unit] of this.#recent) {
+      if (isAlive(unit)) names.push(name);
+      else this.#recent.delete(name);
+    }
+    return names;
   }
 
   #start(ref: AttemptRef): void {
@@ -61,11 +67,12 @@ export class ClusterModel {
     this.#checkPredecessor(ref);
     const unit: Unit = { ...ref, state: "pending" };
     this.units.set(name, unit);
+    this.#recent.set(name, unit);
     const { chance, faults } = this.#world;
     this.#world.after(chance.between(50, 3_000), () => {
       if (unit.state !== "pending") return;
       unit.state = "running";
-      const ms = chance.hits(0.05) ? chance.between(60_000, 900_000) : chance.between(50, 20_000);
+      const ms = chance.hits(0.05) ? chance.between(60_000, 500_000) : chance.between(50, 20_000);
       this.#world.after(ms, () => {
         if (unit.state === "running") unit.state = chance.hits(faults.pause) ? "vanished" : "finished";
       });
@@ -101,7 +108,7 @@ export class ClusterModel {
     }
     const stale = chance.hits(faults.staleListing);
     const partial = chance.hits(faults.staleListing);
-    this.#world.after(chance.between(1, 100), () => {
+    this.#world.after(chance.between(1, 4_000), () => {
       const seen = refs.filter(() => !partial || chance.hits(0.7)).map((ref) => this.#look(ref, stale));
       const observation = { ok: true, error: null, units: seen, listed: this.alive() };
       this.#world.send(() => this.#host.turn({ type: "observed", observation }));

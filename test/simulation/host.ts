@@ -9,7 +9,7 @@ import { checkAlways, checkDeeply } from "./invariants.ts";
 import type { World } from "./world.ts";
 
 const SWEEP_MS = 30_000;
-const DEEP_EVERY = 64;
+const DEEP_EVERY = 128;
 
 /** The object's shell as the platform runs it: it may be evicted or killed between any two steps, its alarm is a hint. */
 export class Host {

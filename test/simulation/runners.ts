@@ -52,7 +52,7 @@ export class RunnerProcess {
     this.#instance = `${id}-0`;
     this.#loop(
       () => this.#poll(),
-      () => world.chance.between(50, 400),
+      () => world.chance.between(500, 3_000),
     );
     this.#loop(
       () => this.#heartbeat(),
@@ -60,7 +60,7 @@ export class RunnerProcess {
     );
     this.#loop(
       () => this.#report(),
-      () => 1_000,
+      () => 4_000,
     );
     this.#loop(
       () => this.#misfortune(),
