@@ -17,6 +17,8 @@ const COMMANDS = [login, run, scorecard, runs, logs, queue, runtimes, harnesses,
 
 /** Adds the commands that use the API to the CLI. Their usage errors exit with 2. */
 export function registerApiCommands(program: Command, context: CliContext): void {
+  // `scorecard list --json`: the option is list's, though scorecard has one of that name too.
+  program.enablePositionalOptions();
   const before = new Set(program.commands);
   for (const { register } of COMMANDS) register(program, context);
   for (const command of program.commands) if (!before.has(command)) exitOnUsage(command, context);
