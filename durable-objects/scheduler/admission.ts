@@ -20,7 +20,6 @@ import { nameOf } from "./endings.ts";
 import type { Effect } from "./events.ts";
 import { CALL_MS, HOLD_MS, MAX_LOOKS, OLDEST_EVERY, RECALLED_LOOKS, RESERVE_AFTER_MS } from "./limits.ts";
 import {
-  allBuckets,
   bucketOf,
   charge,
   enterFairOrder,
@@ -410,9 +409,3 @@ function reservable(run: Pump, entry: Entry | undefined): string | null | undefi
   }
   return best?.key;
 }
-
-/** Whether any bucket waits. */
-export const anyWaiting = (state: State): boolean => {
-  for (const _ of allBuckets(state)) return true;
-  return state.delayed.size > 0;
-};

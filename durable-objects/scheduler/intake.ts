@@ -1,5 +1,5 @@
 import type { CancelAnswer, EnqueueAnswer, Envelope, RunnerRecord, TenantLimits } from "../../contracts/rpc.ts";
-import { barrierFor, liveOfWorkspace, neverFits, osMatches } from "./capacity.ts";
+import { neverFits, osMatches } from "./capacity.ts";
 import { cancelRun, failRun, jobKey, loneClock, remember } from "./endings.ts";
 import type { Effect, Event, NewEntry } from "./events.ts";
 import { MAX_ENTRIES, MAX_JOB_BYTES, MAX_TENANT_JOB_BYTES } from "./limits.ts";
@@ -228,10 +228,3 @@ export function revokeRunner(state: State, runnerId: string, now: number, out: E
   state.fleetChanged = true;
   return true;
 }
-
-/** Whether anything but room holds an entry back; used where words are not needed. */
-export const isBarred = (state: State, entry: Entry, now: number): boolean => {
-  const { maxInFlight } = tenantOf(state, entry.demand.workspace).limits;
-  if (maxInFlight !== null && liveOfWorkspace(state, entry.demand.workspace) >= maxInFlight) return true;
-  return barrierFor(state, entry, now) !== null;
-};

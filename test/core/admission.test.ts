@@ -254,3 +254,13 @@ test("a place granted by quota is given up when the envelope shrank meanwhile", 
   const granted = entries.map(({ runId }) => ({ runId, epoch: 1 }));
   expect(startsOf(lab.turn({ type: "quota", workspace: "acme", granted, denied: [] }))).toHaveLength(1);
 });
+
+test("classes that were set aside are looked at again when room is freed", () => {
+  const lab = clusterLab({ slots: 200, memoryBudgetMb: 100_000 });
+  const hog = entryOf({ memoryMb: 99_000 });
+  lab.turn(startedOf(startsOf(lab.enqueue(hog))));
+  for (let i = 0; i < 500; i++) lab.enqueue(entryOf({ memoryMb: 6_000 + i }));
+  lab.advance(2_000);
+  const effects = [...finish(lab, hog.runId), ...lab.advance(2_000)];
+  expect(startsOf(effects).length).toBeGreaterThanOrEqual(14);
+});

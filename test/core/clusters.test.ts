@@ -190,7 +190,7 @@ test("a cancelled unit keeps its slot until it is stopped; absence alone is not 
   expect(only(stopsOf(lab.advance(100)))).toMatchObject({ ...ref, name });
   expect(startsOf(lab.enqueue(entryOf()))).toHaveLength(0);
   for (let i = 0; i < 3; i++) {
-    lab.now += 11_000;
+    lab.advance(11_000);
     lab.turn(observedOf([ref], "absent"));
   }
   expect(lab.settlements).toHaveLength(0);

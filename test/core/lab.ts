@@ -21,6 +21,7 @@ export class MemoryRows {
   };
   readonly #jobs = new Map<string, number>();
   #meta: string | null = null;
+  #live = 0;
 
   write(changes: Changes): void {
     const { demands, tenants, runners, terminals } = this.#json;
@@ -28,9 +29,15 @@ export class MemoryRows {
     for (const row of changes.demands) demands.set(row.id, row.json);
     for (const row of changes.tenants) tenants.set(row.workspace, row.json);
     for (const row of changes.runners) runners.set(row.id, row.json);
-    for (const row of changes.entries) this.#entries.set(row.runId, row);
+    for (const row of changes.entries) {
+      this.#live += row.live - (this.#entries.get(row.runId)?.live ?? 0);
+      this.#entries.set(row.runId, row);
+    }
     for (const row of changes.terminals) terminals.set(row.runId, row.json);
-    for (const id of changes.gone) this.#entries.delete(id);
+    for (const id of changes.gone) {
+      this.#live -= this.#entries.get(id)?.live ?? 0;
+      this.#entries.delete(id);
+    }
     for (const id of changes.demandsGone) demands.delete(id);
     for (const id of changes.runnersGone) runners.delete(id);
     for (const id of changes.terminalsGone) terminals.delete(id);
@@ -43,9 +50,7 @@ export class MemoryRows {
 
   /** Live entries according to the rows. */
   live(): number {
-    let count = 0;
-    for (const row of this.#entries.values()) count += row.live;
-    return count;
+    return this.#live;
   }
 
   load(object: string): State {

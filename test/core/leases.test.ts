@@ -321,3 +321,24 @@ test("a rejected grant ends the run with the Worker's failure", () => {
   lab.turn({ type: "reject", items: [{ ...ref, failure }] });
   expect(only(lab.settlements).failure?.code).toBe("SECRET_MISSING");
 });
+
+test("the same process cannot hand in a result for an epoch that it has lost, even while it holds the next", () => {
+  const lab = runnerLab();
+  const { ref } = running(lab);
+  lab.advance(3 * MINUTE);
+  const next = only(grantsOf(lab.poll(2)));
+  lab.turn(heartbeatOf([next]));
+  expect(acceptedOf(lab.turn(resultOf(ref)))).toEqual(["superseded"]);
+  expect(verdictsOf(lab.turn(heartbeatOf([ref])))).toEqual(["superseded"]);
+  expect(acceptedOf(lab.turn(resultOf(next)))).toEqual([true]);
+});
+
+test("an extended lease is extended in storage too", () => {
+  const lab = runnerLab();
+  const { ref } = running(lab);
+  lab.advance(100_000);
+  lab.turn(heartbeatOf([ref], "running"));
+  lab.reload();
+  lab.advance(100_000);
+  expect(verdictsOf(lab.turn(heartbeatOf([ref], "running")))).toEqual(["extended"]);
+});

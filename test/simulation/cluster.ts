@@ -72,7 +72,7 @@ export class ClusterModel {
     this.#world.after(chance.between(50, 3_000), () => {
       if (unit.state !== "pending") return;
       unit.state = "running";
-      const ms = chance.hits(0.05) ? chance.between(60_000, 500_000) : chance.between(50, 20_000);
+      const ms = chance.hits(0.03) ? chance.between(60_000, 600_000) : chance.between(50, 20_000);
       this.#world.after(ms, () => {
         if (unit.state === "running") unit.state = chance.hits(faults.pause) ? "vanished" : "finished";
       });
