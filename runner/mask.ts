@@ -46,7 +46,7 @@ function spansOf(data: Buffer, patterns: readonly Buffer[]): Span[] {
   const joined: Span[] = [];
   for (const span of found) {
     const last = joined[joined.length - 1];
-    if (last && span.start <= last.end) last.end = Math.max(last.end, span.end);
+    if (last && span.start < last.end) last.end = Math.max(last.end, span.end);
     else joined.push({ ...span });
   }
   return joined;
@@ -92,13 +92,11 @@ export class Masker {
     const limit = final ? data.length : openFrom(data, this.#patterns);
     const out: Buffer[] = [];
     let shown = this.#covered;
-    let covered = this.#covered;
     for (const span of spans) {
       if (span.start >= limit) break;
-      // A span that touches what was masked before belongs to the same mask.
-      if (span.start > shown || covered === 0) out.push(data.subarray(shown, Math.max(shown, span.start)), MASK);
+      // A span that overlaps what a mask already stands for belongs to the same mask.
+      if (span.start >= shown) out.push(data.subarray(shown, span.start), MASK);
       shown = Math.max(shown, span.end);
-      covered = shown;
     }
     if (shown < limit) out.push(data.subarray(shown, limit));
     this.#held = data.subarray(limit);

@@ -95,6 +95,8 @@ export class Runner {
     this.#lease.stop();
     this.#heartbeat.stop();
     this.#results.stop();
+    // A parked poll would keep the process alive until the server answers it.
+    await this.#session.close();
     if (this.#fatal) throw this.#fatal;
   }
 

@@ -35,11 +35,18 @@ export class Session {
   readonly instanceId: string;
   readonly #options: SessionOptions;
   #reachable = true;
+  #closed = false;
   #lastAnswer: Date | null = null;
 
   constructor(options: SessionOptions) {
     this.instanceId = options.instanceId;
     this.#options = options;
+  }
+
+  /** The conversation is over: calls in flight are cut, and their ends say nothing. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#options.client.close();
   }
 
   /** Whether the last call was answered. */
@@ -73,7 +80,7 @@ export class Session {
     if (api?.status === 401) this.#options.fatal(revoked());
     else if (api?.status === 426) this.#options.fatal(tooOld(api));
     const transient = api === null || api.transient;
-    if (transient && this.#reachable) {
+    if (transient && this.#reachable && !this.#closed) {
       const lastAnswer = this.#lastAnswer?.toISOString() ?? "never";
       this.#options.log.warn("cannot reach the control plane; running jobs go on", {
         path,

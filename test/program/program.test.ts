@@ -1,13 +1,16 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { missingShell, outcomeOf, removeDirectories, runProgram, SHELLS } from "./run-program.ts";
 
 afterEach(removeDirectories);
 
 const HOSTILE = `$(touch /tmp/evd-pwned); \`touch /tmp/evd-pwned\`; '"; touch /tmp/evd-pwned #\n\\`;
 const INTERPOLATED = '{{ env "HOME" }} ${attr.unique.hostname} $(HOSTNAME) %{if} $$ \\n';
+
+// Real processes on a machine that may be busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 for (const shell of SHELLS) {
   const missing = missingShell(shell);
