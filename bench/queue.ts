@@ -1,0 +1,40 @@
+import { ensureBuilt } from "../scripts/build.ts";
+import { bullmq } from "./bullmq.ts";
+import { everdict } from "./everdict.ts";
+import { graphile } from "./graphile.ts";
+import { BATCH, type Figures, JOBS, SAMPLES, WORKERS } from "./measure.ts";
+
+/** Idle workers beside the one that is woken. */
+const IDLE = [1, 400] as const;
+
+const rounded = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
+
+function print(all: readonly Figures[]): void {
+  const [own] = all;
+  if (!own) return;
+  console.log(
+    `${JOBS} jobs a measurement; single: ${WORKERS} workers of one job; batched: ${BATCH} at a time; wake: ${SAMPLES} jobs, one by one`,
+  );
+  console.log("one run on this machine; ratio = everdict ÷ peer (rates: higher is better, wake: lower is better)\n");
+  for (const figures of all) {
+    console.log(`${figures.name}  (${figures.durability})`);
+    console.log(
+      `  single   ${rounded(figures.single)} jobs/s${figures === own ? "" : `   ratio ${(own.single / figures.single).toFixed(2)}`}`,
+    );
+    console.log(
+      `  batched  ${rounded(figures.batched)} jobs/s${figures === own ? "" : `   ratio ${(own.batched / figures.batched).toFixed(2)}`}`,
+    );
+    for (const [idle, { p50, p99 }] of figures.wake) {
+      const mine = own.wake.get(idle);
+      const ratio =
+        figures === own || !mine ? "" : `   ratio ${(mine.p50 / p50).toFixed(2)} / ${(mine.p99 / p99).toFixed(2)}`;
+      console.log(
+        `  wake with ${String(idle).padStart(3)} idle   p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms${ratio}`,
+      );
+    }
+  }
+}
+
+await ensureBuilt();
+print([await everdict(IDLE), await graphile(IDLE), await bullmq(IDLE)]);
+process.exit(0);
