@@ -1,31 +1,48 @@
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isatty } from "node:tty";
+import type { FetchLike } from "../../../contracts/client.ts";
 import { type CliContext, type Output, proxyFetch } from "./context.ts";
 
-const outputOf = (stream: NodeJS.WriteStream): Output => ({
-  write: (words) => void stream.write(words),
-  isTerminal: stream.isTTY === true,
+const outputOf = (stream: () => NodeJS.WriteStream, fd: 1 | 2): Output => ({
+  write: (words) => void stream().write(words),
+  isTerminal: isatty(fd),
   get columns() {
-    return stream.columns ?? 120;
+    return stream().columns ?? 120;
   },
 });
 
-/** The world of this process. */
+let watched = false;
+
+/** Standard output of a command: `everdict … | head` closes it early, which is no error. */
+function stdout(): NodeJS.WriteStream {
+  if (!watched) {
+    watched = true;
+    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit(0);
+      throw error;
+    });
+  }
+  return process.stdout;
+}
+
+/**
+ * The world of this process. Nothing is opened before it is used: the mere mention of process.stdin makes a pipe
+ * non-blocking, and a command that reads it synchronously would fail with EAGAIN.
+ */
 export function processContext(): CliContext {
-  // `everdict … | head` closes our output early: that is no error.
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(0);
-    throw error;
-  });
   return {
     env: process.env,
-    out: outputOf(process.stdout),
-    err: outputOf(process.stderr),
+    out: outputOf(stdout, 1),
+    err: outputOf(() => process.stderr, 2),
     readText: (path) => (path === "-" ? text(process.stdin) : readFile(path, "utf8")),
-    interactive: process.stdin.isTTY === true,
+    interactive: isatty(0),
     askSecret: (question) => askSecret(process.stdin, process.stderr, question),
-    fetch: proxyFetch(),
+    fetch: (url, init) => {
+      open ??= proxyFetch();
+      return open(url, init);
+    },
     now: () => Date.now(),
     sleep: (ms) => sleep(ms),
     exit: (code) => {
@@ -34,6 +51,8 @@ export function processContext(): CliContext {
     end: (code) => process.exit(code),
   };
 }
+
+let open: FetchLike | undefined;
 
 const CTRL_C = "\u0003";
 const CTRL_D = "\u0004";
