@@ -14,7 +14,7 @@ export function passTime(state: State, now: number, out: Effect[]): void {
     const { attempt, hold } = entry;
     if (hold && hold.until <= now) {
       dropHold(state, entry, out);
-      requeue(state, entry, 1_000, "the workspace's quota did not answer", now);
+      requeue(state, entry, 1_000, "the workspace's quota did not answer", now, out);
     } else if (attempt?.unit) driveUnit(state, entry, now, out, due);
     else if (attempt && attempt.until <= now) expireLease(state, entry, now, out);
   }

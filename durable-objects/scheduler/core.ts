@@ -119,7 +119,7 @@ function takeQuota(state: State, event: Extract<Event, { type: "quota" }>, now: 
     if (pollGone || overcommitted(state, entry)) {
       dropHold(state, entry, out);
       uncharge(state, entry);
-      requeue(state, entry, 0, "", now);
+      requeue(state, entry, 0, "", now, out);
       continue;
     }
     const ref = beginAttempt(state, entry, instance ?? null, true, now, out);
@@ -137,7 +137,7 @@ function takeQuota(state: State, event: Extract<Event, { type: "quota" }>, now: 
   for (const entry of denied) {
     dropHold(state, entry, out);
     uncharge(state, entry);
-    requeue(state, entry, 0, "", now);
+    requeue(state, entry, 0, "", now, out);
   }
 }
 

@@ -79,11 +79,15 @@ function observeDuration(state: State, entry: Entry, ms: number): void {
 }
 
 /** Puts an entry whose attempt came to nothing back to its old place. @param delayMs 0 is at once */
-export function requeue(state: State, entry: Entry, delayMs: number, detail: string, now: number): void {
+export function requeue(state: State, entry: Entry, delayMs: number, detail: string, now: number, out: Effect[]): void {
   entry.backoff = delayMs > 0 ? { until: now + delayMs, detail } : null;
   entry.loneBase = loneClock(entry, now);
   insertWaiting(state, entry);
   touch(state, entry);
+  const { runnerId } = entry.demand;
+  if (runnerId === null || state.runners.has(runnerId)) return;
+  const message = `runner '${runnerId}' is not paired any more`;
+  failRun(state, entry, infraFailure("dispatch", "NO_RUNNER", message, false), now, out);
 }
 
 /** Gives back what a grant that was never delivered was charged. */
@@ -115,7 +119,7 @@ export function failAttempt(
     entry.retriesUsed += 1;
     const delay = backoffMs(entry.retriesUsed, 2_000, 60_000);
     const detail = `retry ${entry.retriesUsed} of ${entry.demand.retries} after ${failure.code}`;
-    requeue(state, entry, delay, detail, now);
+    requeue(state, entry, delay, detail, now, out);
     return;
   }
   settle(

@@ -217,7 +217,7 @@ function handBack(state: State, entry: Entry, reason: string, now: number, out: 
   closeAttempt(state, entry, "released", reason, now, out);
   entry.releases += 1;
   const delay = entry.releases === 1 ? 0 : backoffMs(entry.releases - 1, 1_000, 30_000);
-  requeue(state, entry, delay, `handed back ${entry.releases} times by runners`, now);
+  requeue(state, entry, delay, `handed back ${entry.releases} times by runners`, now, out);
 }
 
 /** A refused result leaves a mark in the evidence and changes nothing else. */
@@ -258,7 +258,7 @@ export function expireLease(state: State, entry: Entry, now: number, out: Effect
     return;
   }
   closeAttempt(state, entry, "lost", "the lease ended without a heartbeat", now, out);
-  requeue(state, entry, backoffMs(entry.lostLeases, 1_000, 30_000), `lease ${entry.lostLeases} was lost`, now);
+  requeue(state, entry, backoffMs(entry.lostLeases, 1_000, 30_000), `lease ${entry.lostLeases} was lost`, now, out);
 }
 
 function withdraw(state: State, entry: Entry, now: number, out: Effect[]): void {
@@ -271,7 +271,7 @@ function withdraw(state: State, entry: Entry, now: number, out: Effect[]): void 
   closeAttempt(state, entry, "released", "the grant was not accepted in time", now, out);
   uncharge(state, entry);
   const delay = entry.undelivered === 1 ? 0 : backoffMs(entry.undelivered - 1, 250, 30_000);
-  requeue(state, entry, delay, `${entry.undelivered} grants were not accepted`, now);
+  requeue(state, entry, delay, `${entry.undelivered} grants were not accepted`, now, out);
 }
 
 /** Grants that could not be handed over go back to their place without a charge. */
@@ -299,7 +299,7 @@ export function withhold(state: State, items: Withheld[], now: number, out: Effe
     if (unit) unit.createdAt ??= now;
     closeAttempt(state, entry, "released", `${item.reason}: ${item.detail}`, now, out);
     uncharge(state, entry);
-    requeue(state, entry, 0, "", now);
+    requeue(state, entry, 0, "", now, out);
   }
 }
 
