@@ -337,7 +337,7 @@ test("an extended lease is extended in storage too", () => {
   const lab = runnerLab();
   const { ref } = running(lab);
   lab.advance(100_000);
-  lab.turn(heartbeatOf([ref], "running"));
+  lab.turn(heartbeatOf([ref]));
   lab.reload();
   lab.advance(100_000);
   expect(verdictsOf(lab.turn(heartbeatOf([ref], "running")))).toEqual(["extended"]);
