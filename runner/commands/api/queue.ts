@@ -29,7 +29,7 @@ export function register(program: Command, context: CliContext): void {
         show(session, answer, ({ lanes, entries, nextCursor }) => {
           const { columns } = context.out;
           const laneRows = lanes.map((lane) => [
-            lane.target,
+            lane.target === "" ? lane.lane : lane.target,
             `${lane.slots.inFlight}/${lane.slots.total}`,
             lane.memoryMb === null ? "–" : `${lane.memoryMb.inFlight}/${lane.memoryMb.budget}`,
             String(lane.queued),
