@@ -53,7 +53,11 @@ export class RunLog extends DurableObject<unknown> implements LogRpc {
     return { chunks, lastSeq: chunks.at(-1)?.seq ?? from };
   }
 
-  async lastOutput(epoch: number | null, stream: StreamName | "both", tailBytes: number): ReturnType<LogRpc["lastOutput"]> {
+  async lastOutput(
+    epoch: number | null,
+    stream: StreamName | "both",
+    tailBytes: number,
+  ): ReturnType<LogRpc["lastOutput"]> {
     return this.#ring.tail(epoch, stream, Math.min(Math.max(0, Math.floor(tailBytes)), LOG_BYTES));
   }
 
