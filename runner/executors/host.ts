@@ -303,12 +303,11 @@ class HostRun implements Execution {
     const pid = record?.pid ?? null;
     if (record === null || pid === null || !isSameProcess(pid, record.startTime)) return;
     signal(pid, "SIGTERM");
-    setTimeout(
-      () => {
-        if (isSameProcess(pid, record.startTime)) killAttempt(this.#name, pid);
-      },
-      (record.graceSec + 2) * 1_000,
-    );
+    const kill = (): void => {
+      if (isSameProcess(pid, record.startTime)) killAttempt(this.#name, pid);
+    };
+    // The process itself is waited for; this alone must not keep us.
+    setTimeout(kill, (record.graceSec + 2) * 1_000).unref();
   }
 
   #startFailure(error: unknown): ReturnType<typeof failure> {

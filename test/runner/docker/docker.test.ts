@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Job } from "../../../contracts/job.ts";
 import type { LeasedAttempt } from "../../../contracts/runner-protocol.ts";
+import { GitServer } from "../git-server.ts";
 import { attemptOf, type JobOptions } from "../jobs.ts";
 import { RunnerWorld } from "../runner-process.ts";
 
@@ -103,6 +104,21 @@ describe.skipIf(!engine)(`the docker executor${engine ? "" : " (no docker engine
       { program: { graders: [{ name: "alone", command: "! ps | grep 'sleep 30[0]'" }] } },
     );
     expect(report).toMatchObject({ stdout: "done\n", graderExits: { alone: 0 } });
+  });
+
+  test("puts a git source into the container, where the image needs no git", async () => {
+    const git = await GitServer.start();
+    try {
+      const program = { source: { kind: "git" as const } };
+      const report = await run(
+        "cat a.txt; echo x >>a.txt; echo new >b.txt",
+        { git: { url: git.url, ref: "v1" } },
+        { program },
+      );
+      expect(report).toMatchObject({ exitCode: 0, stdout: "one\n", stderr: "", diff: null });
+    } finally {
+      git.stop();
+    }
   });
 
   test("names an image that cannot be had, and one without a shell", async () => {
