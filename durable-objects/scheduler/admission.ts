@@ -292,7 +292,7 @@ export function beginAttempt(
   entry.hold = null;
   entry.attempt = {
     epoch: entry.epoch,
-    holder: instance ? `runner:${instance.runnerId}` : `cluster:${runtimeOf(state.object)}`,
+    holder: instance ? `runner:${instance.runnerId}` : `${state.object.split(":", 1)[0]}:${runtimeOf(state, entry)}`,
     runnerId: instance?.runnerId ?? null,
     instanceId: instance?.instanceId ?? null,
     state: "granted",
@@ -331,8 +331,16 @@ export function beginAttempt(
   return { runId: entry.runId, epoch: entry.epoch };
 }
 
+/** Runtime id of an entry's target. A local object serves every local runtime of its workspace, a cluster object one. */
+export function runtimeOf(state: State, entry: Entry): string {
+  return state.object.startsWith("local:") ? baseOf(entry.demand.target) : lastPart(state.object);
+}
+
 /** Last part of `cluster:<owner>:<id>` or `local:<workspace>`. */
-export const runtimeOf = (object: string): string => object.slice(object.lastIndexOf(":") + 1);
+export const lastPart = (object: string): string => object.slice(object.lastIndexOf(":") + 1);
+
+/** A target without its pinned version. */
+const baseOf = (target: string): string => target.split("@", 1)[0] ?? target;
 
 /** Keeps looking after a pump that could not look at every class: blocked ones make room for the others. */
 function settleLooks(run: Pump): void {

@@ -1,6 +1,6 @@
 import type { Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
-import { runtimeOf } from "./admission.ts";
+import { lastPart } from "./admission.ts";
 import { noteAnswer, noteError, noteStart, reopen } from "./circuit.ts";
 import { cancelRun, failAttempt, infraFailure, succeed, versionOf } from "./endings.ts";
 import type { Effect, UnitRef } from "./events.ts";
@@ -340,7 +340,7 @@ function parseName(state: State, name: string): UnitRef | null {
     runId,
     epoch: Number(epoch),
     name,
-    target: entry?.demand.target ?? (known?.target || runtimeOf(state.object)),
+    target: entry?.demand.target ?? (known?.target || lastPart(state.object)),
     workspace: entry?.demand.workspace ?? (known?.workspace || owner),
     pinnedVersion: entry?.demand.pinnedVersion ?? known?.pinnedVersion ?? null,
   };

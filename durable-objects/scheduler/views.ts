@@ -1,5 +1,6 @@
 import type { LaneView, QueueEntryView, QueueView, RunnerView, RunView } from "../../contracts/rpc.ts";
 import type { RunStatus } from "../../contracts/run.ts";
+import { lastPart, runtimeOf } from "./admission.ts";
 import { isOnline } from "./capacity.ts";
 import { healthOf } from "./circuit.ts";
 import { record, versionOf } from "./endings.ts";
@@ -84,14 +85,16 @@ interface LaneSums {
 
 function lanesOf(state: State, target: string | null, storedUsage: number, now: number): LaneView[] {
   const lanes = new Map<string, LaneSums>();
-  if (state.kind === "push") sumsOf(lanes, laneOf(state, state.envelope?.version ?? null, null), targetOf(state, null));
-  else
+  // An object that nobody ever used has no lanes; a local one has those that its entries name.
+  if (state.kind === "push" && state.envelope && !state.object.startsWith("local:"))
+    sumsOf(lanes, pushLane(state, lastPart(state.object), state.envelope.version), lastPart(state.object));
+  if (state.kind === "runner" && state.object !== "")
     for (const runner of [null, ...state.runners.keys()])
-      sumsOf(lanes, laneOf(state, null, runner), targetOf(state, runner));
+      sumsOf(lanes, runnerLane(state, runner), runnerTarget(state, runner));
   for (const instance of state.instances.values()) {
     if (!isOnline(instance, now)) continue;
     for (const runner of [null, instance.runnerId]) {
-      const sums = lanes.get(laneOf(state, null, runner));
+      const sums = lanes.get(runnerLane(state, runner));
       if (sums) sums.slots += instance.slots.total;
     }
   }
@@ -119,8 +122,9 @@ function count(lanes: Map<string, LaneSums>, state: State, entry: Entry): void {
   const version = entry.attempt
     ? versionOf(state, entry)
     : (entry.demand.pinnedVersion ?? state.envelope?.version ?? null);
-  const lane = state.kind === "push" ? laneOf(state, version, null) : laneOf(state, null, runner);
-  const target = state.kind === "push" ? targetOf(state, null) : targetOf(state, runner);
+  const push = state.kind === "push";
+  const target = push ? runtimeOf(state, entry) : runnerTarget(state, runner);
+  const lane = push ? pushLane(state, target, version) : runnerLane(state, runner);
   const sums = sumsOf(lanes, lane, target);
   if (isWaiting(entry)) {
     sums.queued += 1;
@@ -142,15 +146,17 @@ function sumsOf(lanes: Map<string, LaneSums>, lane: string, target: string): Lan
   return sums;
 }
 
-/** `rt:<owner>:<id>@<version>`, or the runner object with its runner. */
-function laneOf(state: State, version: string | null, runnerId: string | null): string {
-  if (state.kind === "runner") return runnerId === null ? state.object : `${state.object}:${runnerId}`;
-  const rest = state.object.slice(state.object.indexOf(":") + 1);
-  return `rt:${rest}${version === null ? "" : `@${version}`}`;
+/** `rt:<owner>:<id>@<version>` */
+function pushLane(state: State, runtime: string, version: string | null): string {
+  const [, owner = ""] = state.object.split(":");
+  return `rt:${owner}:${runtime}${version === null ? "" : `@${version}`}`;
 }
 
-function targetOf(state: State, runnerId: string | null): string {
-  if (state.kind === "push") return state.object.slice(state.object.lastIndexOf(":") + 1);
+/** A lane for the pool of an owner's runners, and one for each runner. */
+const runnerLane = (state: State, runnerId: string | null): string =>
+  runnerId === null ? state.object : `${state.object}:${runnerId}`;
+
+function runnerTarget(state: State, runnerId: string | null): string {
   const pool = state.object.startsWith("runners:ws:") ? "self:ws" : "self";
   return runnerId === null ? pool : `${pool}:${runnerId}`;
 }

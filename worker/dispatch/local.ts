@@ -84,6 +84,7 @@ export async function startLocal(
           kind: "started",
           externalId: attempt.job.name,
           node: "control-plane",
+          ranOn: grant ? `local:${grant.target.split("@", 1)[0]}@${version(grant)}` : "local",
           runtimeVersion: grant ? version(grant) : "0.0.0",
         };
       } catch (error) {
@@ -122,7 +123,9 @@ export async function observeLocal(env: Env, objectHash: string, units: Units): 
   const observed = units.map((unit) => observedUnit(unit, byName.get(unit.name)));
   // Ends that no live attempt waits for: of attempts that were superseded, or already collected.
   const asked = new Set(units.map(({ name }) => name));
-  const over = listing.units.filter(({ name, state }) => state === "finished" && !asked.has(name)).map(({ name }) => name);
+  const over = listing.units
+    .filter(({ name, state }) => state === "finished" && !asked.has(name))
+    .map(({ name }) => name);
   await forgetLocal(env, over);
   const finished = new Set(listing.units.filter(({ state }) => state === "finished").map(({ name }) => name));
   return { ok: true, error: null, units: observed, listed: [...byName.keys()].filter((name) => !finished.has(name)) };

@@ -27,10 +27,10 @@ export async function metrics(env: Env, request: Request): Promise<Response> {
   );
   const names = [...new Set(values.flatMap(({ gauges }) => Object.keys(gauges)))].sort();
   for (const name of names) {
-    lines.push(`# TYPE everdict_${name} gauge`);
+    lines.push(`# TYPE ${name} gauge`);
     for (const item of values) {
       const value = item.gauges[name];
-      if (value !== undefined) lines.push(`everdict_${name}{object=${JSON.stringify(item.name)}} ${value}`);
+      if (value !== undefined) lines.push(`${name}{object=${JSON.stringify(item.name)}} ${value}`);
     }
   }
   return new Response(`${lines.join("\n")}\n`, {
