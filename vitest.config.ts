@@ -11,13 +11,15 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: [
-            "test/contracts/**/*.test.ts",
-            "test/core/**/*.test.ts",
-            "test/program/**/*.test.ts",
-            "test/runner/**/*.test.ts",
-            "test/worker/**/*.test.ts",
-          ],
+          include: ["test/contracts/**/*.test.ts", "test/core/**/*.test.ts", "test/worker/**/*.test.ts"],
+        },
+      },
+      // Real shells, processes and, where an engine answers, containers.
+      {
+        test: {
+          name: "machine",
+          include: ["test/program/**/*.test.ts", "test/runner/**/*.test.ts"],
+          testTimeout: 30_000,
         },
       },
       { test: { name: "simulation", include: ["test/simulation/**/*.test.ts"] } },

@@ -27,6 +27,8 @@ export interface AttemptsEvents {
   changed(): void;
   /** An attempt was taken and must be confirmed at once. */
   accepted(): void;
+  /** An attempt has moved on: worth telling soon, so that a run does not look as if it had not started. */
+  moved(): void;
 }
 
 export interface AttemptsOptions {
@@ -124,6 +126,7 @@ export class Attempts {
       return;
     }
     held.phase = attempt.job.image === null ? "running" : "pulling";
+    this.#options.events.moved();
     const patterns = maskPatterns([...Object.values(attempt.secrets), attempt.gitCredential ?? ""]);
     const uploader = new LogUploader(this.#options.uploads, held, attempt.logToken, patterns);
     held.execution = chosen.start(
@@ -137,7 +140,9 @@ export class Attempts {
       },
       {
         phase: (phase) => {
-          if (held.phase !== "stopping") held.phase = phase;
+          if (held.phase === "stopping" || held.phase === phase) return;
+          held.phase = phase;
+          this.#options.events.moved();
         },
         output: (stream, bytes) => uploader.write(stream, bytes),
       },

@@ -65,6 +65,7 @@ export class Runner {
         report: (ref, report) => this.#results.add(ref, report),
         changed: () => this.#lease.changed(),
         accepted: () => this.#accepted(),
+        moved: () => this.#heartbeat.soon(),
       },
     });
     this.#heartbeat = new HeartbeatLoop(this.#session, this.#attempts);

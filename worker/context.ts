@@ -3,7 +3,6 @@ import { EverdictError } from "../contracts/errors.ts";
 import { formatId, type IdKind } from "../contracts/names.ts";
 import type { Principal } from "./auth/principal.ts";
 import type { Config, Env } from "./environment.ts";
-import * as schema from "./store/schema.ts";
 
 export type Store = ReturnType<typeof storeOf>;
 
@@ -11,7 +10,7 @@ export type Store = ReturnType<typeof storeOf>;
 export function storeOf(env: Env) {
   // SAFETY: drizzle uses prepare and batch only, which a session has with the same types.
   const session = env.DB.withSession("first-primary") as unknown as D1Database;
-  return Object.assign(drizzle(session, { schema, casing: "snake_case" }), { d1: session });
+  return Object.assign(drizzle(session, { casing: "snake_case" }), { d1: session });
 }
 
 /** Everything a handler may touch. */

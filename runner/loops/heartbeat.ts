@@ -8,6 +8,8 @@ const CALL_MS = 10_000;
 /** Retries of the heartbeat that confirms a grant: it is withdrawn after 10 s. */
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 15_000;
+/** Delay of a message that only informs. */
+const SOON_MS = 300;
 
 /**
  * Keeps the leases: one heartbeat for all held attempts every 30 s, and one at once for a new grant. An attempt starts
@@ -17,6 +19,7 @@ export class HeartbeatLoop {
   readonly #session: Session;
   readonly #attempts: Attempts;
   readonly #wake = new Wake();
+  #soon: NodeJS.Timeout | null = null;
   #stopped = false;
 
   constructor(session: Session, attempts: Attempts) {
@@ -29,8 +32,17 @@ export class HeartbeatLoop {
     this.#wake.notify();
   }
 
+  /** Something that is worth telling before the next beat; jobs that are over by then cost no message. */
+  soon(): void {
+    this.#soon ??= setTimeout(() => {
+      this.#soon = null;
+      this.#wake.notify();
+    }, SOON_MS);
+  }
+
   stop(): void {
     this.#stopped = true;
+    if (this.#soon) clearTimeout(this.#soon);
     this.#wake.notify();
   }
 

@@ -69,7 +69,7 @@ function runFailure(outcome: Outcome, job: JobFacts): Failure | null {
     };
   }
   if (outcome.oomKilled === true && endedByKill(outcome)) return outOfMemory(job);
-  if (outcome.setupExitCode !== undefined && outcome.setupExitCode !== 0) {
+  if (outcome.setupExitCode !== undefined && (outcome.setupExitCode !== 0 || outcome.exitCode === null)) {
     const step = outcome.setupStep ? ` '${outcome.setupStep}'` : "";
     return {
       stage: "install",

@@ -168,7 +168,7 @@ evd_grade() {
     evd_ms; evd_begin=$evd_now
     evd_limited "$evd_left" "$evd_run/grade" "$evd_run" "$evd_work" "$evd_name" "$1"
     evd_ms; evd_grade_ms=$((evd_grade_ms + evd_now - evd_begin))
-    { printf '[grader '; printf %s "$3" | base64 -d; printf '] exit %s\\n' "$evd_rc"; cat gout; } >&2
+    { printf '[grader '; printf %s "$3" | base64 -d; printf '] exit %s\\n' "$evd_rc"; cat gout; [ ! -s gout ] || printf '\\n'; } >&2
   else
     evd_rc=${GRADER_TIMED_OUT}
   fi
@@ -289,7 +289,10 @@ fi
 if [ -n "\${EVD_OUTCOME_FILE:-}" ]; then
   evd_say >"$EVD_OUTCOME_FILE.new" && mv "$EVD_OUTCOME_FILE.new" "$EVD_OUTCOME_FILE"
 fi
-printf '\\n'; evd_say; printf '\\n'
+# The result stands on a line of its own, and adds no empty one to output that ends with a newline.
+evd_ended() { [ -f "$1" ] && { [ ! -s "$1" ] || [ "$(tail -c 1 "$1" | wc -l)" -eq 1 ]; }; }
+{ evd_ended out && evd_ended err; } || printf '\\n'
+evd_say; printf '\\n'
 # Some drivers lose what is written just before the end.
 [ -z "\${EVD_PAUSE_SEC:-}" ] || sleep "$EVD_PAUSE_SEC"
 exit 0

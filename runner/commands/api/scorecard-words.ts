@@ -29,14 +29,14 @@ export function scorecardRow(card: Scorecard): string[] {
   ];
 }
 
-/** A scorecard's result for people, with the runs that did not pass. */
-export function scorecardWords(card: Scorecard, missed: readonly Run[] = [], columns = 120): string {
+/** A scorecard's result for people, with the runs worth naming. */
+export function scorecardWords(card: Scorecard, named: readonly Run[] = [], columns = 120): string {
   const { summary, progress } = card;
   const lines = [
     `${card.id}  ${card.status}  ${plain(nameOf(card.dataset))} × ${plain(nameOf(card.harness))} on ${plain(card.targets.join(", "))}`,
   ];
-  if (missed.length > 0)
-    lines.push(table(["CASE", "TRIAL", "RESULT", "SCORE", "WHY", "RUN"], missed.map(runRow), columns).trimEnd());
+  if (named.length > 0)
+    lines.push(table(["CASE", "TRIAL", "RESULT", "SCORE", "WHY", "RUN"], named.map(runRow), columns).trimEnd());
   if (!summary) {
     lines.push(`  ${progress.total} runs: ${progress.running} running, ${progress.queued} queued`);
     return `${lines.join("\n")}\n`;

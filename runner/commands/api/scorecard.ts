@@ -184,7 +184,7 @@ async function conclude(session: Session, id: string): Promise<number> {
   return exitOfScorecard(card);
 }
 
-/** The most runs a result names one by one. */
+/** The most runs a result names one by one; a scorecard with more shows those that did not pass. */
 const SHOWN_RUNS = 50;
 
 async function showResult(session: Session, card: Scorecard): Promise<void> {
@@ -192,18 +192,19 @@ async function showResult(session: Session, card: Scorecard): Promise<void> {
     show(session, card, () => "");
     return;
   }
-  const missed = [];
+  const all = card.progress.total <= SHOWN_RUNS;
+  const shown = [];
   let more = false;
-  if (card.finishedAt !== null && exitOfScorecard(card) !== 0) {
+  if (card.finishedAt !== null && (all || exitOfScorecard(card) !== 0)) {
     for await (const run of session.client.all("list_scorecard_runs", { params: { id: card.id } })) {
-      if (run.result?.pass === true) continue;
-      if (missed.length === SHOWN_RUNS) {
+      if (!all && run.result?.pass === true) continue;
+      if (shown.length === SHOWN_RUNS) {
         more = true;
         break;
       }
-      missed.push(run);
+      shown.push(run);
     }
   }
-  session.context.out.write(scorecardWords(card, missed, session.context.out.columns));
+  session.context.out.write(scorecardWords(card, shown, session.context.out.columns));
   if (more) session.context.out.write(`… more: everdict runs list --scorecard ${card.id}\n`);
 }
