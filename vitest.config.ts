@@ -51,6 +51,10 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      // Minutes of real time: leases that run out, hundreds of kills. `npm run test:long`.
+      ...(process.env.EVERDICT_LONG
+        ? [{ test: { name: "long", include: ["test/long/**/*.test.ts"], hookTimeout: 60_000, fileParallelism: false } }]
+        : []),
     ],
   },
 });
