@@ -44,8 +44,8 @@ export interface Diagnosis {
 
 const STAGES: Record<Phase, Failure["stage"]> = {
   schedule: "dispatch",
-  image: "dispatch",
-  start: "dispatch",
+  image: "install",
+  start: "install",
   run: "run",
   collect: "collect",
 };
