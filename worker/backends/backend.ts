@@ -80,6 +80,8 @@ export type Sighting =
 export interface ObserveOptions {
   /** How long to wait for a change by the cluster's own mechanism when the first listing has no news, in ms; at most 20 000. */
   waitMs: number;
+  /** Also remove what crashes leave behind: secrets without a unit, units that ended long ago and nobody asks for. */
+  sweep?: boolean;
 }
 
 /** One line of a probe's checklist. */
