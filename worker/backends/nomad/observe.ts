@@ -1,6 +1,6 @@
 import type { BackendOwner, ObserveOptions, SeenUnit, Sighting, UnitEnd, WatchedUnit } from "../backend.ts";
 import { failureOf, isOver, wordsOf } from "../diagnosis.ts";
-import { faultOf } from "../transport/cluster-error.ts";
+import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { allocationsOf, blockedEvaluations, jobAllocations, liveJobs, readJob } from "./calls.ts";
 import type { NomadClient } from "./client.ts";
 import { collectEnd } from "./collect.ts";
@@ -52,7 +52,7 @@ export async function observeJobs(
 }
 
 /** Whether a unit's row calls for more than "it still runs". */
-function isNews(unit: WatchedUnit, job: ListedJob | undefined): boolean {
+function isNews(job: ListedJob | undefined): boolean {
   if (job === undefined) return true;
   if (job.allocations.length === 0) return job.status === "dead";
   return job.allocations.every((state) => isEnded(state));
@@ -68,7 +68,7 @@ async function awaitNews(context: ObserverContext, units: readonly WatchedUnit[]
   const deadline = now() + waitMs;
   let listing = await listJobs(client, prefixOf(owner), names, null);
   const first = signature(listing);
-  while (units.length > 0 && !units.some((unit) => isNews(unit, listing.jobs.get(unit.name)))) {
+  while (units.length > 0 && !units.some((unit) => isNews(listing.jobs.get(unit.name)))) {
     const began = now();
     const left = deadline - began;
     if (left < POLL_GAP_MS) break;
@@ -122,10 +122,19 @@ class Pass {
   /** @returns null when it takes more calls than this pass has left */
   async see(unit: WatchedUnit): Promise<SeenUnit | null> {
     const job = this.#listing.jobs.get(unit.name);
-    if (!isNews(unit, job)) return unit.stopping ? null : this.#going(unit, job);
+    if (!isNews(job)) return unit.stopping ? null : this.#going(unit, job);
     if (this.#single >= MAX_SINGLE) return null;
     this.#single++;
-    return unit.stopping ? this.#stopping(unit) : this.#ended(unit);
+    try {
+      return unit.stopping ? await this.#stopping(unit) : await this.#ended(unit);
+    } catch (error) {
+      // One node's trouble must not hide all other units; a missing right concerns them all.
+      if (!(error instanceof ClusterError) || error.reason === "denied") throw error;
+      if (unit.stopping) return null;
+      return this.#seen(unit, "running", {
+        detail: `the job has ended; its result cannot be read yet: ${error.message}`,
+      });
+    }
   }
 
   #seen(unit: WatchedUnit, state: SeenUnit["state"], rest: Partial<SeenUnit> = {}): SeenUnit {

@@ -1,0 +1,98 @@
+import type {
+  Backend,
+  BackendAttempt,
+  BackendOwner,
+  LogOptions,
+  LogTail,
+  ObserveOptions,
+  ProbeReport,
+  Sighting,
+  StartResult,
+  WatchedUnit,
+} from "../backend.ts";
+import type { Transport } from "../transport/transport.ts";
+import { deleteVariable, stopJob, variableJobs } from "./calls.ts";
+import { NomadClient } from "./client.ts";
+import type { NomadSpec } from "./document.ts";
+import { jobLogs } from "./logs.ts";
+import { type ObserverContext, observeJobs, prefixOf } from "./observe.ts";
+import { eachOf } from "./pool.ts";
+import { probeNomad } from "./probe.ts";
+import { startJob } from "./start.ts";
+
+export interface NomadOptions {
+  spec: NomadSpec;
+  owner: BackendOwner;
+  transport: Transport;
+  /** Secret id of the ACL token; null where ACL is off. */
+  token: string | null;
+  now?: () => number;
+  sleep?: (ms: number) => Promise<void>;
+}
+
+/** Variables deleted in one sweep. */
+const MAX_SWEPT = 200;
+
+/** Jobs on a Nomad cluster of version 1.8 or newer; older ones work with the limits that the probe tells. */
+export class NomadBackend implements Backend {
+  readonly kind = "nomad";
+  readonly #context: ObserverContext;
+
+  constructor(options: NomadOptions) {
+    const { spec, owner, transport, token } = options;
+    const sleep = options.sleep ?? ((ms) => new Promise<void>((resolve) => setTimeout(resolve, ms)));
+    const client = new NomadClient({
+      transport,
+      token,
+      namespace: spec.namespace ?? "default",
+      region: spec.region ?? null,
+      sleep,
+    });
+    this.#context = { client, spec, owner, sleep, now: options.now ?? Date.now };
+  }
+
+  start(attempt: BackendAttempt): Promise<StartResult> {
+    const { client, spec, owner } = this.#context;
+    return startJob(client, spec, owner, attempt);
+  }
+
+  observe(units: readonly WatchedUnit[], options: ObserveOptions): Promise<Sighting> {
+    return observeJobs(this.#context, units, options);
+  }
+
+  async stop(names: readonly string[]): Promise<void> {
+    await eachOf(names, (name) => stopJob(this.#context.client, name));
+  }
+
+  /**
+   * Deletes the job's variable, and stops the job: one that Nomad would place once more must not, and one that was
+   * given up as unable to start must go. The job itself stays until the server's own garbage collection.
+   */
+  async collect(names: readonly string[]): Promise<void> {
+    const { client } = this.#context;
+    await eachOf(names, async (name) => {
+      await stopJob(client, name);
+      await deleteVariable(client, name);
+    });
+  }
+
+  logs(name: string, options: LogOptions): Promise<LogTail> {
+    return jobLogs(this.#context.client, name, options);
+  }
+
+  probe(): Promise<ProbeReport> {
+    const { client, spec, owner, now } = this.#context;
+    return probeNomad(client, spec, owner, now);
+  }
+
+  /**
+   * Deletes variables of this object's jobs that are not among `alive`: they outlive their jobs (N 44).
+   * @param alive names of all attempts that may still start or run
+   * @throws ClusterError
+   */
+  async sweep(alive: ReadonlySet<string>): Promise<void> {
+    const { client, owner } = this.#context;
+    const left = (await variableJobs(client, prefixOf(owner))).filter((name) => !alive.has(name));
+    await eachOf(left.slice(0, MAX_SWEPT), (name) => deleteVariable(client, name));
+  }
+}
