@@ -4,6 +4,7 @@ import type { Issue } from "./errors.ts";
 import { Grader, graderIssues } from "./graders.ts";
 import { Resources } from "./job.ts";
 import { ImageRef, LIMITS, RegistryId, SecretName, Tags, Version } from "./names.ts";
+import { whole } from "./numbers.ts";
 
 const FilePath = z
   .string()
@@ -58,7 +59,12 @@ export const EvalCase = z
       .regex(/^[A-Za-z0-9][A-Za-z0-9._/@:-]*$/, "must be letters, digits and ._/@:- ")
       .describe("Id, unique in its dataset"),
     env: CaseEnv.default({ kind: "prompt" }),
-    task: z.string().max(LIMITS.casePayloadBytes).describe("What the agent is asked to do"),
+    task: z
+      .string()
+      .max(LIMITS.casePayloadBytes)
+      .refine((text) => !text.includes("\0"), "must not contain NUL: it cannot be an argument")
+      .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
+      .describe("What the agent is asked to do"),
     expected: z.string().max(LIMITS.casePayloadBytes).optional().describe("Value for graders that name none"),
     image: ImageRef.optional(),
     resources: Resources.optional(),
@@ -67,11 +73,7 @@ export const EvalCase = z
       .max(LIMITS.gradersPerCase)
       .default([{ kind: "exit-code", equals: 0, weight: 1 }])
       .describe("How it is measured; default exit-code"),
-    timeoutSec: z
-      .number()
-      .int()
-      .min(1)
-      .max(86_400)
+    timeoutSec: whole(1, 86_400, "seconds")
       .default(1_800)
       .describe("Seconds from the container's start; setup counts, pull and queue do not"),
     tags: Tags.default([]),

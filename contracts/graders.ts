@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Issue } from "./errors.ts";
+import { between, whole } from "./numbers.ts";
 
 /** Bounds of one grader; together with LIMITS.gradersPerCase they bound what grading a run can cost. */
 export const GRADER_LIMITS = {
@@ -25,10 +26,7 @@ const GraderName = z
   .refine((name) => !CONTROL.test(name) && name.trim() === name, "must be printable text without spaces at its ends")
   .describe("Name of the score, unique in the case; default: the kind, then kind-2, kind-3");
 
-const weight = z
-  .number()
-  .min(0)
-  .max(GRADER_LIMITS.weightMax)
+const weight = between(0, GRADER_LIMITS.weightMax)
   .default(1)
   .describe(
     "Share in the weighted mean of the scores; a case passes only when every grader scores 1, whatever its weight",
@@ -66,7 +64,7 @@ const jsonValue = z.unknown().refine((value) => {
 export const ExitCodeGrader = z
   .strictObject({
     kind: z.literal("exit-code"),
-    equals: z.number().int().min(0).max(255).default(0).describe("Exit status the agent must end with"),
+    equals: whole(0, 255).default(0).describe("Exit status the agent must end with"),
     ...common,
   })
   .describe("The agent's exit status equals a number");

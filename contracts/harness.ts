@@ -2,13 +2,22 @@ import * as z from "zod";
 import type { Issue } from "./errors.ts";
 import { Resources } from "./job.ts";
 import { EnvName, ImageRef, LIMITS, RegistryId, SecretName, Tags, Version } from "./names.ts";
+import { whole } from "./numbers.ts";
 import { expandPlaceholders } from "./placeholders.ts";
 import { TraceSource } from "./runtime-spec.ts";
 import { secretIssues } from "./secret-shape.ts";
 
-const Shell = z.string().min(1).max(65_536);
+/** What reaches a shell cannot hold a NUL, which would silently vanish there, nor half a character. */
+const shellText = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .refine((text) => !text.includes("\0"), "must not contain NUL")
+    .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
+
+const Shell = shellText(65_536).refine((text) => text.trim() !== "", "must not be blank");
 const EnvValue = z.union([
-  z.string().max(32_768).describe("Literal value"),
+  shellText(32_768).describe("Literal value"),
   z.strictObject({ secretRef: SecretName }).describe("Value of a stored secret of use 'job'"),
 ]);
 
@@ -42,7 +51,7 @@ const command = {
         .string()
         .max(60)
         .regex(/^[a-z][a-z0-9_]{0,59}$/, "must be a lower-case name"),
-      z.string().max(8_192),
+      shellText(8_192),
     )
     .refine((params) => Object.keys(params).length <= 50, "at most 50 params")
     .default({})
@@ -59,8 +68,8 @@ const command = {
 
 const Readiness = z.strictObject({
   path: z.string().max(1_000).optional(),
-  port: z.number().int().min(1).max(65_535).optional(),
-  timeoutSec: z.number().int().min(1).max(3_600).optional(),
+  port: whole(1, 65_535).optional(),
+  timeoutSec: whole(1, 3_600, "seconds").optional(),
 });
 
 export const TopologyService = z
@@ -70,9 +79,9 @@ export const TopologyService = z
       .max(40)
       .regex(/^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/, "must be a DNS label"),
     image: ImageRef,
-    port: z.number().int().min(1).max(65_535).optional(),
+    port: whole(1, 65_535).optional(),
     needs: z.array(z.string().max(40)).max(50).default([]),
-    replicas: z.number().int().min(1).max(100).default(1),
+    replicas: whole(1, 100).default(1),
     env: Env.default({}),
     readiness: Readiness.optional(),
     resources: Resources.optional(),
@@ -118,9 +127,7 @@ const service = {
           poll: z.string().max(1_000),
           total: z.string().max(200),
           used: z.string().max(200).optional(),
-          scale: z
-            .strictObject({ min: z.number().int().min(0).max(1_000), max: z.number().int().min(1).max(1_000) })
-            .optional(),
+          scale: z.strictObject({ min: whole(0, 1_000), max: whole(1, 1_000) }).optional(),
         })
         .optional(),
     })

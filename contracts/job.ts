@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { CapabilityList, Os } from "./capabilities.ts";
 import { EnvName, ImageRef, SecretName } from "./names.ts";
+import { whole } from "./numbers.ts";
 
 export const RESULT_MARK = "__EVERDICT_RESULT__";
 /** Bytes of stdout and of stderr that an Outcome keeps, counted from the end. */
@@ -10,9 +11,9 @@ export const OUTCOME_MAX_BYTES = 256 * 1024;
 /** Largest compact Outcome: a Kubernetes termination message holds 4 096 bytes. */
 export const COMPACT_OUTCOME_BYTES = 4_000;
 
-const millicores = z.number().int().min(1).max(1_024_000);
-const megabytes = z.number().int().min(4).max(16_777_216);
-const gpus = z.number().int().min(0).max(64);
+const millicores = whole(1, 1_024_000, "millicores");
+const megabytes = whole(4, 16_777_216, "MiB");
+const gpus = whole(0, 64);
 
 export const Resources = z
   .strictObject({
@@ -28,7 +29,7 @@ export const Sidecar = z
     name: z.string().max(63),
     image: ImageRef,
     env: z.record(EnvName, z.string().max(32_768)),
-    ports: z.array(z.strictObject({ name: z.string().max(15), port: z.number().int().min(1).max(65_535) })).max(20),
+    ports: z.array(z.strictObject({ name: z.string().max(15), port: whole(1, 65_535) })).max(20),
     resources: Resources,
   })
   .describe("A container that lives beside the main one");
@@ -44,18 +45,18 @@ export const JobTemplate = z
       .record(EnvName, SecretName)
       .describe("Environment variable to secret name; values come with the grant"),
     resources: z.strictObject({ cpu: millicores.nullable(), memoryMb: megabytes.nullable(), gpu: gpus.nullable() }),
-    pids: z.number().int().min(16).max(65_536),
+    pids: whole(16, 65_536),
     network: z.enum(["bridge", "none"]),
     os: Os,
     isolation: z.enum(["container", "sandbox"]),
     git: z
       .strictObject({ url: z.string().max(2_000), ref: z.string().max(300), authSecret: SecretName.optional() })
       .nullable(),
-    ports: z.array(z.strictObject({ name: z.string().max(15), port: z.number().int().min(1).max(65_535) })).max(20),
+    ports: z.array(z.strictObject({ name: z.string().max(15), port: whole(1, 65_535) })).max(20),
     sidecars: z.array(Sidecar).max(10),
     imagePullSecret: SecretName.nullable().describe("Name of a registry secret {host, username, password}"),
-    timeoutSec: z.number().int().min(1).max(86_400).describe("Seconds for setup and agent together"),
-    graceSec: z.number().int().min(0).max(300).describe("Seconds between TERM and KILL"),
+    timeoutSec: whole(1, 86_400, "seconds").describe("Seconds for setup and agent together"),
+    graceSec: whole(0, 300, "seconds").describe("Seconds between TERM and KILL"),
     needs: CapabilityList,
   })
   .describe("A Job as stored in its Scheduler object");
@@ -76,25 +77,17 @@ export const OutcomeFile = z.strictObject({
 /** What the program reports; the executors hand it on unread. */
 export const Outcome = z
   .strictObject({
-    exitCode: z
-      .number()
-      .int()
-      .min(0)
-      .max(255)
-      .nullable()
-      .describe("Exit status of the agent's command; null when setup failed before it"),
-    signal: z.number().int().min(1).max(64).nullable().describe("Signal that ended the agent"),
+    exitCode: whole(0, 255).nullable().describe("Exit status of the agent's command; null when setup failed before it"),
+    signal: whole(1, 64).nullable().describe("Signal that ended the agent"),
     durationMs: z.number().int().min(0).describe("Setup and agent together"),
     timedOut: z.boolean().describe("The watchdog ended it"),
-    setupExitCode: z.number().int().min(0).max(255).optional().describe("Exit status of the setup step that failed"),
+    setupExitCode: whole(0, 255).optional().describe("Exit status of the setup step that failed"),
     setupStep: z.string().max(500).optional().describe("The setup step that failed"),
     stdout: z.string().max(262_144).describe("Last 64 KiB of standard output; invalid UTF-8 replaced"),
     stderr: z.string().max(262_144).describe("Last 64 KiB of standard error; invalid UTF-8 replaced"),
     stdoutBytes: z.number().int().min(0),
     stderrBytes: z.number().int().min(0),
-    graderExits: z
-      .record(z.string().max(200), z.number().int().min(0).max(255))
-      .describe("Exit status of each command grader by name"),
+    graderExits: z.record(z.string().max(200), whole(0, 255)).describe("Exit status of each command grader by name"),
     files: z
       .record(z.string().max(1_000), OutcomeFile)
       .describe("Files that graders named; absent when the program found none there"),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { RunId, ScorecardId, Version, WorkspaceId } from "./names.ts";
+import { between } from "./numbers.ts";
 
 export const Timestamp = z.string().max(30).describe("ISO 8601 UTC with milliseconds");
 
@@ -43,9 +44,9 @@ export type Failure = z.infer<typeof Failure>;
 export const Score = z.strictObject({
   name: z.string().max(200),
   kind: z.string().max(40),
-  score: z.number().min(0).max(1),
+  score: between(0, 1),
   pass: z.boolean(),
-  weight: z.number().min(0).max(1_000),
+  weight: between(0, 1_000),
   detail: z.string().max(2_000).nullable().describe("What was expected and found"),
 });
 export type Score = z.infer<typeof Score>;
@@ -53,7 +54,7 @@ export type Score = z.infer<typeof Score>;
 export const RunResult = z
   .strictObject({
     exitCode: z.number().int().nullable(),
-    score: z.number().min(0).max(1).describe("Weighted mean of the graders"),
+    score: between(0, 1).describe("Weighted mean of the graders"),
     pass: z.boolean().describe("Every grader scored 1"),
     scores: z.array(Score).max(64),
     durationMs: z.number().int().min(0),

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { CapabilityList, Os } from "./capabilities.ts";
 import { Job, Outcome } from "./job.ts";
 import { RunId } from "./names.ts";
+import { whole } from "./numbers.ts";
 import { Failure } from "./run.ts";
 
 export const PROTOCOL = 1;
@@ -14,19 +15,19 @@ export const ACCEPT_MS = 10_000;
 export const MAX_WAIT_MS = 25_000;
 
 const InstanceId = z.string().min(1).max(100).describe("Random per runner process");
-const Epoch = z.number().int().min(1).max(1_000_000).describe("Number of the attempt; only grows");
+const Epoch = whole(1, 1_000_000).describe("Number of the attempt; only grows");
 export const AttemptRef = z.strictObject({ runId: RunId, epoch: Epoch });
 export type AttemptRef = z.infer<typeof AttemptRef>;
 
 const Amount = (what: string, max: number) =>
-  z.strictObject({ total: z.number().int().min(0).max(max), free: z.number().int().min(0).max(max) }).describe(what);
+  z.strictObject({ total: whole(0, max), free: whole(0, max) }).describe(what);
 
 export const LeaseRequest = z
   .strictObject({
-    protocol: z.number().int().min(0).max(1_000).describe("Protocol version the runner speaks"),
+    protocol: whole(0, 1_000).describe("Protocol version the runner speaks"),
     instanceId: InstanceId,
     machineId: z.string().min(1).max(100).describe("Random id kept in the runner's state folder"),
-    waitMs: z.number().int().min(0).max(MAX_WAIT_MS).describe("How long to park when nothing fits, in ms"),
+    waitMs: whole(0, MAX_WAIT_MS, "milliseconds").describe("How long to park when nothing fits, in ms"),
     slots: Amount("Jobs at once", 1_000),
     memoryMb: Amount("Memory for jobs in MiB", 100_000_000).nullable().optional(),
     cpu: Amount("CPU for jobs in millicores", 10_000_000).nullable().optional(),

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { type Capability, CapabilityList } from "./capabilities.ts";
 import type { Issue } from "./errors.ts";
 import { ImageRef, RegistryId, SecretName, Tags, Version } from "./names.ts";
+import { whole } from "./numbers.ts";
 import { secretIssues } from "./secret-shape.ts";
 
 const Label = z
@@ -41,33 +42,19 @@ export const TraceSource = z
 
 const cluster = {
   image: ImageRef.describe("Default image of a job that names none"),
-  maxConcurrent: z.number().int().min(1).max(10_000).optional().describe("Slots; default 20, topology lane 8"),
-  memoryBudgetMb: z
-    .number()
-    .int()
-    .min(4)
-    .max(1_000_000_000)
+  maxConcurrent: whole(1, 10_000).optional().describe("Slots; default 20, topology lane 8"),
+  memoryBudgetMb: whole(4, 1_000_000_000, "MiB")
     .optional()
     .describe("Cap on the sum of declared memory in flight, MiB"),
-  cpuBudget: z
-    .number()
-    .int()
-    .min(1)
-    .max(1_000_000_000)
+  cpuBudget: whole(1, 1_000_000_000, "millicores")
     .optional()
     .describe("Cap on the sum of declared cpu in flight, millicores"),
   imagePullSecret: SecretName.optional().describe("Name of a registry secret {host, username, password}"),
-  placementTimeoutSec: z
-    .number()
-    .int()
-    .min(0)
-    .max(86_400)
-    .optional()
-    .describe("Seconds a job may stay unplaced; 0 waits"),
+  placementTimeoutSec: whole(0, 86_400, "seconds").optional().describe("Seconds a job may stay unplaced; 0 waits"),
   trustZone: z.enum(["runtime", "workspace"]).optional().describe("What may sit beside what"),
   externalControl: z.boolean().default(false).describe("Control may touch units that are not ours"),
   warmPool: z
-    .strictObject({ min: z.number().int().min(0).max(100), max: z.number().int().min(1).max(100) })
+    .strictObject({ min: whole(0, 100), max: whole(1, 100) })
     .refine((pool) => pool.min <= pool.max, "min must not exceed max")
     .optional()
     .describe("Whole topologies kept warm"),
@@ -76,7 +63,7 @@ const cluster = {
   browserImage: ImageRef.optional().describe("Image of the per-case browser"),
   gitImage: ImageRef.optional().describe("Image that clones git sources"),
   hostGatewayAddr: z.string().max(253).optional().describe("Address under which jobs reach the host"),
-  gpu: z.number().int().min(0).max(64).optional().describe("GPUs reserved per job by default"),
+  gpu: whole(0, 64).optional().describe("GPUs reserved per job by default"),
   authSecret: SecretName.optional().describe("Name of the cluster API credential"),
 };
 
@@ -120,11 +107,7 @@ export const NomadRuntime = z
       .max(50)
       .optional()
       .describe("Placement constraints, for example ${node.class} = gpu"),
-    cpuMhzPerCore: z
-      .number()
-      .int()
-      .min(100)
-      .max(10_000)
+    cpuMhzPerCore: whole(100, 10_000)
       .optional()
       .describe("Clock of one core in MHz; without it a case that declares cpu is refused"),
   })
@@ -156,7 +139,7 @@ export const K8sRuntime = z
           operator: z.enum(["Exists", "Equal"]).optional(),
           value: Label.optional(),
           effect: z.enum(["NoSchedule", "PreferNoSchedule", "NoExecute"]).optional(),
-          tolerationSeconds: z.number().int().min(0).max(86_400).optional(),
+          tolerationSeconds: whole(0, 86_400).optional(),
         }),
       )
       .max(50)

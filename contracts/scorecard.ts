@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { RegistryId, ScorecardId, VersionRef, WorkspaceId } from "./names.ts";
+import { whole } from "./numbers.ts";
 import { Timestamp } from "./run.ts";
 
 export const SCORECARD_MAX_RUNS = 50_000;
@@ -22,7 +23,7 @@ export const CaseFilter = z
       .optional()
       .describe("Only these cases; an unknown id is refused"),
     tags: z.array(z.string().min(1).max(60)).max(20).optional().describe("Only cases with at least one of these tags"),
-    limit: z.number().int().min(1).max(10_000).optional().describe("At most so many, in dataset order"),
+    limit: whole(1, 10_000).optional().describe("At most so many, in dataset order"),
   })
   .describe("Which cases to run");
 
@@ -36,22 +37,12 @@ export const ScorecardRequest = z
       .describe(
         "One target, several to share the cases, or 'auto': every capable runtime; overrides placement.target of the cases",
       ),
-    concurrency: z.number().int().min(1).max(512).default(4).describe("Cases in flight at once over all targets"),
-    retries: z
-      .number()
-      .int()
-      .min(0)
-      .max(5)
-      .default(1)
-      .describe("Extra attempts after a retryable infrastructure failure"),
-    trials: z.number().int().min(1).max(100).default(1).describe("Times each case is run"),
+    concurrency: whole(1, 512).default(4).describe("Cases in flight at once over all targets"),
+    retries: whole(0, 5).default(1).describe("Extra attempts after a retryable infrastructure failure"),
+    trials: whole(1, 100).default(1).describe("Times each case is run"),
     cases: CaseFilter.optional(),
     priority: z.enum(["interactive", "batch"]).default("batch"),
-    queueTimeoutSec: z
-      .number()
-      .int()
-      .min(0)
-      .max(604_800)
+    queueTimeoutSec: whole(0, 604_800, "seconds")
       .optional()
       .describe("Seconds a run may wait while no capable runner is online; 0 waits"),
   })

@@ -1,4 +1,10 @@
 #!/usr/bin/env node
+import { CommanderError } from "commander";
 import { everdictCli } from "./cli.ts";
 
-await everdictCli().parseAsync();
+try {
+  await everdictCli().parseAsync();
+} catch (error) {
+  // Usage errors and help have been printed, and the exit status is set.
+  if (!(error instanceof CommanderError)) throw error;
+}

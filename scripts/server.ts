@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
@@ -11,9 +12,68 @@ import { createLocalExecutor } from "../runner/local.ts";
 import { jsonLogger } from "../runner/log.ts";
 import { childEnvironment, ROOT } from "./environment.ts";
 
+/** The binary that miniflare would start by itself. The package has no types. */
+const workerdPath = String((createRequire(import.meta.url)("workerd") as { default: unknown }).default);
+
 /** The sweep a deployment's cron does each minute; local cron never fires by itself. */
 const SWEEP_MS = 30_000;
 const HOST = "127.0.0.1";
+
+/**
+ * workerd outlives a SIGKILL of the process that started it, and would keep the port and the state. A launcher asks the
+ * kernel to end it with its parent where setpriv (util-linux) is there, and notes its pid in any case.
+ */
+async function launchWith(state: string): Promise<void> {
+  const launcher = join(state, "workerd.sh");
+  const pidFile = join(state, "workerd.pid");
+  const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+  const text = [
+    "#!/bin/sh",
+    `echo $$ > ${quoted(pidFile)}`,
+    `if command -v setpriv >/dev/null 2>&1; then exec setpriv --pdeathsig KILL ${quoted(workerdPath)} "$@"; fi`,
+    `exec ${quoted(workerdPath)} "$@"`,
+    "",
+  ].join("\n");
+  await writeFile(launcher, text, { mode: 0o700 });
+  process.env.MINIFLARE_WORKERD_PATH = launcher;
+}
+
+const alive = async (pid: number, name: string): Promise<boolean> => {
+  try {
+    return (await readFile(`/proc/${pid}/cmdline`, "utf8")).includes(name);
+  } catch {
+    return false;
+  }
+};
+
+const pidIn = async (path: string): Promise<number> =>
+  Number.parseInt(await readFile(path, "utf8").catch(() => ""), 10) || 0;
+
+/**
+ * One server for one state folder; what a killed one left behind is ended first.
+ * @throws Error naming the process that uses the folder
+ */
+async function claim(state: string): Promise<void> {
+  const owner = await pidIn(join(state, "server.pid"));
+  if (owner !== 0 && owner !== process.pid && (await alive(owner, "scripts/"))) {
+    throw new Error(`${state} is in use by process ${owner}; stop it, or give another --state`);
+  }
+  const left = await pidIn(join(state, "workerd.pid"));
+  if (left !== 0 && (await alive(left, "workerd"))) {
+    process.kill(left, "SIGKILL");
+    while (await alive(left, "workerd")) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await writeFile(join(state, "server.pid"), String(process.pid));
+}
+
+/** @throws Error naming the port */
+function requireFree(port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", () => reject(new Error(`port ${port} is in use on ${HOST}; give another --port`)));
+    probe.listen(port, HOST, () => probe.close(() => resolve()));
+  });
+}
 
 export interface LocalServer {
   url: string;
@@ -90,6 +150,9 @@ const objectOf = (value: unknown): Record<string, unknown> =>
 export async function startServer(options: { port: number; state: string; quiet?: boolean }): Promise<LocalServer> {
   const { state } = options;
   await mkdir(state, { recursive: true, mode: 0o700 });
+  await claim(state);
+  await launchWith(state);
+  if (options.port !== 0) await requireFree(options.port);
   const keys = await developmentKeys(state);
   await migrate(state);
   const port = options.port === 0 ? await freePort() : options.port;

@@ -25,7 +25,10 @@ function options(): { port: number; state: string } {
 
 const { port, state } = options();
 await ensureBuilt();
-const server = await startServer({ port, state });
+const server = await startServer({ port, state }).catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+});
 console.log(`listening ${server.url}`);
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.once(signal, () => {

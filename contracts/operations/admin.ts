@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { ApiKeyId, LIMITS, SecretName, WorkspaceId } from "../names.ts";
+import { between, whole } from "../numbers.ts";
 import { Role, Scope } from "../roles.ts";
 import { Timestamp } from "../run.ts";
 import { operation } from "./operation.ts";
@@ -43,15 +44,9 @@ const keyFields = {
 
 export const Limits = z
   .strictObject({
-    weight: z.number().min(0.01).max(1_000).describe("Share against other workspaces"),
-    maxInFlight: z
-      .number()
-      .int()
-      .min(1)
-      .max(100_000)
-      .nullable()
-      .describe("Attempts in flight over all targets; null is unlimited"),
-    queueDepth: z.number().int().min(1).max(100_000).describe("Waiting runs"),
+    weight: between(0.01, 1_000).describe("Share against other workspaces"),
+    maxInFlight: whole(1, 100_000).nullable().describe("Attempts in flight over all targets; null is unlimited"),
+    queueDepth: whole(1, 100_000).describe("Waiting runs"),
   })
   .describe("What a workspace may take");
 

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { EvalCase } from "../case.ts";
 import { HarnessBody } from "../harness.ts";
 import { LIMITS, RunId, ScorecardId } from "../names.ts";
+import { whole } from "../numbers.ts";
 import { FailureClass, Run, RunStatus, Waiting } from "../run.ts";
 import { Ref, Scorecard, ScorecardRequest, Target } from "../scorecard.ts";
 import { operation } from "./operation.ts";
@@ -17,12 +18,8 @@ export const RunRequest = z
       .describe("A registered harness, or an anonymous one that is kept with the run"),
     case: EvalCase,
     runtime: Target.optional(),
-    retries: z.number().int().min(0).max(5).default(0),
-    queueTimeoutSec: z
-      .number()
-      .int()
-      .min(0)
-      .max(604_800)
+    retries: whole(0, 5).default(0),
+    queueTimeoutSec: whole(0, 604_800, "seconds")
       .optional()
       .describe(
         "Seconds it may wait while no capable runner is online; default 300 for one named runner, else 0 (for ever)",

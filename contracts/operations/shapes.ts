@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { LIMITS, RegistryId, Version } from "../names.ts";
+import { whole, wholeRange } from "../numbers.ts";
 import { Timestamp } from "../run.ts";
 
 export const NoParams = z.strictObject({});
@@ -10,9 +11,9 @@ export const queryInt = (min: number, max: number) =>
   z
     .string()
     .max(20)
-    .regex(/^\d{1,15}$/, "must be a whole number")
+    .regex(/^\d{1,15}$/, wholeRange(min, max))
     .transform(Number)
-    .pipe(z.number().int().min(min).max(max));
+    .pipe(whole(min, max));
 
 export const PageQuery = {
   limit: queryInt(1, LIMITS.pageMax)

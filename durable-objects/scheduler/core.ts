@@ -5,7 +5,7 @@ import { dropHold, requeue, uncharge } from "./endings.ts";
 import type { Effect, Event } from "./events.ts";
 import { observed, startAnswers } from "./evidence.ts";
 import { cancel, enqueue, heldEntries, pairRunner, promote, revokeRunner, setEnvelope, setLimits } from "./intake.ts";
-import { heartbeat, pendingCommands, poll, reject, results, withhold } from "./leases.ts";
+import { heartbeat, loseAttempts, pendingCommands, poll, reject, results, withhold } from "./leases.ts";
 import { DENIED_MS } from "./limits.ts";
 import { tenantOf } from "./queue.ts";
 import type { Entry, State } from "./state.ts";
@@ -78,6 +78,7 @@ function take(state: State, event: Event, now: number, out: Effect[]): void {
       pairRunner(state, event.runner);
       return;
     case "revoke":
+      loseAttempts(state, event.runnerId, now, out);
       out.push({ kind: "revoked", done: revokeRunner(state, event.runnerId, now, out) });
       return;
     case "tick":

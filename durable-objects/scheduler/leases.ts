@@ -261,6 +261,19 @@ export function expireLease(state: State, entry: Entry, now: number, out: Effect
   requeue(state, entry, backoffMs(entry.lostLeases, 1_000, 30_000), `lease ${entry.lostLeases} was lost`, now, out);
 }
 
+/** Ends what a revoked runner holds: nothing it says can be accepted any more, so waiting for its lease helps nobody. */
+export function loseAttempts(state: State, runnerId: string, now: number, out: Effect[]): void {
+  for (const entry of [...state.live.values()]) {
+    const { attempt } = entry;
+    if (attempt?.runnerId !== runnerId) continue;
+    if (attempt.state === "stopping") cancelRun(state, entry, attempt.stopReason ?? "cancelled", now, out);
+    else {
+      closeAttempt(state, entry, "lost", "its runner was revoked", now, out);
+      requeue(state, entry, 0, "its runner was revoked", now, out);
+    }
+  }
+}
+
 function withdraw(state: State, entry: Entry, now: number, out: Effect[]): void {
   entry.undelivered += 1;
   if (entry.undelivered >= MAX_UNDELIVERED) {

@@ -318,7 +318,8 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   async sweep(): Promise<{ active: boolean }> {
     await this.#turn((now) => this.#wake(now));
     this.#outbox.drain();
-    return { active: this.#isActive() };
+    // While D1 has the object marked, only the object itself unmarks it: else the next activity would not be marked.
+    return { active: this.#marked || this.#isActive() };
   }
 
   override async alarm(): Promise<void> {

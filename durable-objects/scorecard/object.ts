@@ -78,7 +78,7 @@ export class ScorecardCoordinator extends DurableObject<ScorecardEnv> implements
 
   async sweep(): Promise<{ active: boolean }> {
     await this.#take({ kind: "tick" });
-    return { active: this.#state.id !== "" && !hasEnded(this.#state) };
+    return { active: this.#state.markedActive || (this.#state.id !== "" && !hasEnded(this.#state)) };
   }
 
   override async alarm(): Promise<void> {

@@ -50,8 +50,6 @@ export class ControlPlane {
       cwd: ROOT,
       env: { ...childEnvironment(), ...this.environment },
       stdio: ["ignore", "pipe", "pipe"],
-      // A group of its own: workerd dies with the server, as on a machine that loses power.
-      detached: true,
     });
     this.#child = child;
     await new Promise<void>((resolve, reject) => {
@@ -71,11 +69,11 @@ export class ControlPlane {
     });
   }
 
-  /** SIGKILL to the server and its workerd at once. */
+  /** SIGKILL to the server process, as it is known to its operator. */
   async kill(): Promise<void> {
     const child = this.#child;
     if (!child?.pid) return;
-    process.kill(-child.pid, "SIGKILL");
+    child.kill("SIGKILL");
     await ended(child);
     this.#child = null;
   }

@@ -1,10 +1,13 @@
+import { and, eq } from "drizzle-orm";
 import type * as z from "zod";
+import { canonicalJson } from "../../contracts/canonical.ts";
 import type { Check as CheckSchema } from "../../contracts/operations/registry.ts";
 import { reachability } from "../../contracts/reachability.ts";
 import { type RuntimeSpec, runtimeSecretNames } from "../../contracts/runtime-spec.ts";
+import { sha256 } from "../auth/digest.ts";
 import { type Context, iso } from "../context.ts";
 import { hostAllowed, resolveSecrets } from "../secrets/resolve.ts";
-import { runtimeHealth } from "../store/schema.ts";
+import { registry, runtimeHealth } from "../store/schema.ts";
 
 /** Whole probe, so that an unreachable address does not hang the caller. */
 const PROBE_MS = 10_000;
@@ -128,6 +131,7 @@ async function ask(
     });
     result = ended(spec.kind, late ? "timeout" : "connect", detail, checks);
   }
+  if (!(await isRegistered(ctx, spec))) return result;
   const state = {
     state: result.reachable ? "ok" : "open",
     detail: result.detail.slice(0, 500),
@@ -143,6 +147,23 @@ async function ask(
     })
     .run();
   return result;
+}
+
+/** Whether exactly this spec is registered: a probe of another one says nothing about the runtime of that name. */
+async function isRegistered(ctx: Context, spec: RuntimeSpec): Promise<boolean> {
+  const row = await ctx.store
+    .select({ hash: registry.hash })
+    .from(registry)
+    .where(
+      and(
+        eq(registry.kind, "runtime"),
+        eq(registry.owner, ctx.principal.workspace),
+        eq(registry.id, spec.id),
+        eq(registry.version, spec.version),
+      ),
+    )
+    .get();
+  return row?.hash === (await sha256(canonicalJson(spec)));
 }
 
 async function judge(spec: RuntimeSpec, answer: Response, checks: Check[]): Promise<ProbeResult> {

@@ -80,7 +80,9 @@ async function withETag(request: Request, response: Response, text: string): Pro
   const known = (request.headers.get("if-none-match") ?? "").split(",").map((item) => item.trim().replace(/^W\//, ""));
   response.headers.set("etag", etag);
   response.headers.set("cache-control", "no-cache");
-  return known.includes(etag) ? new Response(null, { status: 304, headers: response.headers }) : response;
+  return known.includes(etag) || known.includes("*")
+    ? new Response(null, { status: 304, headers: response.headers })
+    : response;
 }
 
 async function serveUser(
@@ -142,6 +144,7 @@ async function serveRunner(
 ): Promise<Response> {
   const max = operation.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES;
   const body = operation.bodyType === "bytes" ? await readBytes(request, max) : (await readJson(request, max)).value;
+  leaseProtocol.checkRawProtocol(body);
   const input = parseInput(operation, { params, query: queryOf(new URL(request.url)), body });
   const handler = RUNNER_HANDLERS[operation.name];
   if (!handler) throw new EverdictError("INTERNAL", `operation ${operation.name} has no handler`);

@@ -5,6 +5,10 @@ import { sha256, toHex } from "../auth/digest.ts";
 import { type Context, iso } from "../context.ts";
 import { idempotency } from "../store/schema.ts";
 
+/** How long a request waits for an equal one that came a moment before. */
+const TWIN_MS = 8_000;
+const TWIN_LOOK_MS = 50;
+
 /** After this a request that never finished is taken to have died with its process. */
 const ABANDONED_MS = 30_000;
 export const IDEMPOTENCY_KEPT_MS = 24 * 3_600_000;
@@ -54,14 +58,10 @@ export async function once(
     .where(and(eq(idempotency.key, id), lt(idempotency.createdAt, iso(now - IDEMPOTENCY_KEPT_MS))))
     .run();
   const inserted = await store.insert(idempotency).values(fresh).onConflictDoNothing().run();
-  const row =
-    inserted.meta.changes === 1
-      ? { ...fresh, status: null, answer: null }
-      : await store.select().from(idempotency).where(eq(idempotency.key, id)).get();
-  if (!row)
-    throw new EverdictError("UNAVAILABLE", "the request with this Idempotency-Key was undone meanwhile; try again", {
-      retryAfterSec: 1,
-    });
+  const own = inserted.meta.changes === 1;
+  const row = own ? { ...fresh, status: null, answer: null } : await twin(ctx, id, bodyHash);
+  // The first one was refused and holds no key: this one gets an answer of its own.
+  if (!row) return once(ctx, operation, key, bodyText, make);
   if (row.bodyHash !== bodyHash)
     throw new EverdictError(
       "CONFLICT",
@@ -73,7 +73,7 @@ export async function once(
       body: withoutToken(row.answer === null ? undefined : JSON.parse(row.answer)),
       replayed: true,
     };
-  if (inserted.meta.changes === 0 && now - Date.parse(row.createdAt) < ABANDONED_MS) {
+  if (!own && now - Date.parse(row.createdAt) < ABANDONED_MS) {
     throw new EverdictError(
       "CONFLICT",
       "the first request with this Idempotency-Key is still being worked on; repeat it in a moment",
@@ -102,12 +102,30 @@ export async function once(
   }
 }
 
+/** The row of the request that came first, when it is answered, or as it is when that takes too long. */
+async function twin(ctx: Context, id: string, bodyHash: string) {
+  const look = () => ctx.store.select().from(idempotency).where(eq(idempotency.key, id)).get();
+  const until = Date.now() + TWIN_MS;
+  let row = await look();
+  while (
+    row &&
+    row.status === null &&
+    row.bodyHash === bodyHash &&
+    ctx.now() - Date.parse(row.createdAt) < ABANDONED_MS &&
+    Date.now() < until
+  ) {
+    await new Promise((resolve) => setTimeout(resolve, TWIN_LOOK_MS));
+    row = await look();
+  }
+  return row;
+}
+
 /** Stored and replayed answers never hold a token, nor the command line that shows one. */
 function withoutToken(body: unknown): unknown {
   if (typeof body !== "object" || body === null || !("token" in body)) return body;
   const command =
     "command" in body && typeof body.command === "string"
-      ? { command: body.command.replace(/(--pair )\S+/, "$1<the token that was shown once>") }
+      ? { command: body.command.replace(/(--pair )rnr_\S+/, "$1<the token that was shown once>") }
       : {};
   return { ...body, token: null, ...command };
 }

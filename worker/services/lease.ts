@@ -40,6 +40,16 @@ function accepted<T>(answer: RunnerAnswer<T>): { ok: true } & T {
   return answer;
 }
 
+/**
+ * Of the raw body, before its shape is looked at: another protocol has another shape.
+ * @throws EverdictError UPGRADE_REQUIRED
+ */
+export function checkRawProtocol(body: unknown): void {
+  if (typeof body !== "object" || body === null) return;
+  if ("protocol" in body && typeof body.protocol === "number") checkProtocol(body.protocol);
+  if ("lease" in body) checkRawProtocol(body.lease);
+}
+
 function checkProtocol(protocol: number): void {
   if (protocol >= MIN_PROTOCOL && protocol <= PROTOCOL) return;
   const old = protocol < MIN_PROTOCOL;
@@ -88,7 +98,6 @@ export async function lease(
   ctx: RunnerContext,
   { body }: { body: BodyOf<Ops["runner_lease"]> },
 ): Promise<OutputOf<Ops["runner_lease"]> | null> {
-  checkProtocol(body.protocol);
   const { scheduler, tokenHash } = await holder(ctx);
   const { grants, commands } = accepted(await scheduler.lease(tokenHash, body));
   const attempts = await handOver(ctx, scheduler, grants);
@@ -111,7 +120,6 @@ export async function results(
   ctx: RunnerContext,
   { body }: { body: BodyOf<Ops["runner_results"]> },
 ): Promise<OutputOf<Ops["runner_results"]>> {
-  if (body.lease) checkProtocol(body.lease.protocol);
   const { scheduler, tokenHash } = await holder(ctx);
   const toGrade = body.results
     .filter(({ outcome }) => needsGrading(outcome))

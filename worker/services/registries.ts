@@ -117,10 +117,19 @@ async function harnessMissing(ctx: Context, spec: HarnessSpec): Promise<string[]
   return [...new Set(names)].filter((name) => !stored.has(name));
 }
 
+/** A placeholder in the quoted program text of an interpreter that the command starts. */
+const NESTED_CODE =
+  /\b(?:(?:sh|bash|dash|zsh|python3?|perl|ruby|node|php)\s+(?:-\S+\s+)*-[ce]|eval)\s+(?:"[^"]*\{\{|[^"'|;&\n]*\{\{)/;
+
 async function harnessWarnings(ctx: Context, spec: HarnessSpec): Promise<string[]> {
   const warnings = (await harnessMissing(ctx, spec)).map(
     (name) => `secret '${name}' is not stored yet; runs are refused until an admin stores it`,
   );
+  if (spec.kind === "command" && NESTED_CODE.test(spec.command)) {
+    warnings.push(
+      "a placeholder stands inside the code of another interpreter (sh -c, python -c, eval …): it is data for this shell and code for that one; pass it as an argument instead, for example sh -c 'echo \"$1\"' _ {{task}}",
+    );
+  }
   if (spec.kind === "service")
     warnings.push("topologies of services are registered and checked; this version does not run them yet");
   return warnings;
