@@ -213,8 +213,8 @@ const GONE: DiagnosisRow[] = [
   {
     ...gone,
     code: "NODE_LOST",
-    reason: /^lost\//,
-    hint: "the node stopped answering and Nomad gave the job up",
+    reason: /^(lost|unknown)\//,
+    hint: "the node stopped answering and did not come back within the time limit of the job",
   },
   {
     ...gone,

@@ -11,11 +11,11 @@ import type {
   WatchedUnit,
 } from "../backend.ts";
 import type { Transport } from "../transport/transport.ts";
-import { deleteVariable, stopJob, variableJobs } from "./calls.ts";
+import { deleteVariable, stopJob } from "./calls.ts";
 import { NomadClient } from "./client.ts";
 import type { NomadSpec } from "./document.ts";
 import { jobLogs } from "./logs.ts";
-import { type ObserverContext, observeJobs, prefixOf } from "./observe.ts";
+import { type ObserverContext, observeJobs } from "./observe.ts";
 import { eachOf } from "./pool.ts";
 import { probeNomad } from "./probe.ts";
 import { startJob } from "./start.ts";
@@ -29,9 +29,6 @@ export interface NomadOptions {
   now?: () => number;
   sleep?: (ms: number) => Promise<void>;
 }
-
-/** Variables deleted in one sweep. */
-const MAX_SWEPT = 200;
 
 /** Jobs on a Nomad cluster of version 1.8 or newer; older ones work with the limits that the probe tells. */
 export class NomadBackend implements Backend {
@@ -83,16 +80,5 @@ export class NomadBackend implements Backend {
   probe(): Promise<ProbeReport> {
     const { client, spec, owner, now } = this.#context;
     return probeNomad(client, spec, owner, now);
-  }
-
-  /**
-   * Deletes variables of this object's jobs that are not among `alive`: they outlive their jobs (N 44).
-   * @param alive names of all attempts that may still start or run
-   * @throws ClusterError
-   */
-  async sweep(alive: ReadonlySet<string>): Promise<void> {
-    const { client, owner } = this.#context;
-    const left = (await variableJobs(client, prefixOf(owner))).filter((name) => !alive.has(name));
-    await eachOf(left.slice(0, MAX_SWEPT), (name) => deleteVariable(client, name));
   }
 }

@@ -170,16 +170,19 @@ export async function deleteVariable(client: NomadClient, name: string): Promise
     throw client.errorOf(answer, request);
 }
 
-/** Names of jobs that have a variable and begin so. A token without the right gets an empty list (N 24). */
-export async function variableJobs(client: NomadClient, prefix: string): Promise<string[]> {
-  const request: NomadRequest = {
-    method: "GET",
-    path: "/v1/vars",
-    query: { prefix: variablePath(prefix) },
-    right: "variables:list",
-  };
+/** Variables of jobs whose names begin so. A token without the right gets an empty list (N 24). */
+export async function variablesOf(
+  client: NomadClient,
+  prefix: string,
+): Promise<Listed<{ job: string; modifiedMs: number }>> {
+  const query = { prefix: variablePath(prefix) };
+  const request: NomadRequest = { method: "GET", path: "/v1/vars", query, right: "variables:list" };
   const start = variablePath("").length;
-  return (await list(client, request, Variables)).rows.map(({ Path }) => Path.slice(start));
+  const { rows, ...rest } = await list(client, request, Variables);
+  return {
+    ...rest,
+    rows: rows.map(({ Path, ModifyTime }) => ({ job: Path.slice(start), modifiedMs: ModifyTime / 1e6 })),
+  };
 }
 
 export type FileRead =

@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import { ClusterError } from "../transport/cluster-error.ts";
+import { readBody } from "../transport/read-body.ts";
 import type { Transport } from "../transport/transport.ts";
 import { grantText, type Right } from "./rights.ts";
 
@@ -131,7 +132,7 @@ export class NomadClient {
         await response.body?.cancel();
         throw new ClusterError("UPSTREAM_MISCONFIGURED", redirected(response.status), { status: response.status });
       }
-      const text = await boundedText(response.body, request.maxBytes ?? ANSWER_BYTES, signal);
+      const text = await settled(readBody(response, request.maxBytes ?? ANSWER_BYTES), signal);
       return answerOf(response.status, response.headers, text);
     } catch (error) {
       if (error instanceof ClusterError) throw error;
@@ -202,30 +203,4 @@ function settled<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
     work.then(resolve, reject);
   });
-}
-
-async function boundedText(
-  body: ReadableStream<Uint8Array> | null,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<string> {
-  if (body === null) return "";
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
-  let bytes = 0;
-  let text = "";
-  try {
-    while (true) {
-      const { done, value } = await settled(reader.read(), signal);
-      if (done) return text + decoder.decode();
-      bytes += value.length;
-      if (bytes > maxBytes) {
-        const message = `the answer is larger than ${maxBytes} bytes and was cut off`;
-        throw new ClusterError("UPSTREAM_ERROR", message, { status: null, reason: "too-large" });
-      }
-      text += decoder.decode(value, { stream: true });
-    }
-  } finally {
-    reader.cancel().catch(() => {});
-  }
 }

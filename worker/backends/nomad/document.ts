@@ -26,7 +26,7 @@ const PAUSE_SEC = "0.5";
 /** Bytes of keys and values of one Nomad Variable (N 44). */
 const VARIABLE_BYTES = 65_536;
 /** Clones git sources where the runtime names no other image. */
-export const DEFAULT_GIT_IMAGE = "alpine/git:v2.47.2";
+export const DEFAULT_GIT_IMAGE = "docker.io/alpine/git:v2.49.1";
 const CLONE_RESOURCES = { CPU: 200, MemoryMB: 256 };
 
 /** Folder that the tasks of an allocation share. */

@@ -39,6 +39,12 @@ export const ranOutOfMemory = (alloc: Allocation): boolean =>
 export const hasStarted = (alloc: Allocation): boolean =>
   eventsOf(alloc, MAIN_TASK).some((event) => event.Type === "Started");
 
+/** When its task started, or it was made; epoch ms. */
+export function startedMs(alloc: Allocation): number {
+  const started = eventsOf(alloc, MAIN_TASK).find((event) => event.Type === "Started");
+  return (started?.Time ?? alloc.CreateTime) / 1e6;
+}
+
 /** Whether the prestart task that fetches the git source ended badly. */
 export const cloneFailed = (alloc: Allocation): boolean => alloc.TaskStates[CLONE_TASK]?.Failed === true;
 
@@ -90,7 +96,7 @@ export function detailOf(alloc: Allocation): string | null {
 /** Why an ended allocation has no Outcome. Precedence: who ended it, then what the task's last words were. */
 export function failureOfAllocation(alloc: Allocation, unit: string, nowMs: number): Failure {
   const placement = { unit, node: alloc.NodeName === "" ? null : alloc.NodeName, events: wordsOfAllocation(alloc) };
-  if (alloc.ClientStatus === "lost" || alloc.DesiredStatus !== "run") {
+  if (!isGone(alloc.ClientStatus) || alloc.DesiredStatus !== "run") {
     const sign = {
       source: "alloc",
       reason: `${alloc.ClientStatus}/${alloc.DesiredStatus}`,

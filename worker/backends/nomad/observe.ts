@@ -5,7 +5,16 @@ import { allocationsOf, blockedEvaluations, jobAllocations, liveJobs, readJob } 
 import type { NomadClient } from "./client.ts";
 import { collectEnd } from "./collect.ts";
 import type { NomadSpec } from "./document.ts";
-import { detailOf, failureOfWords, isEnded, isGone, pendingDiagnosis, wordsOfAllocation } from "./evidence.ts";
+import {
+  detailOf,
+  failureOfAllocation,
+  failureOfWords,
+  isEnded,
+  isGone,
+  pendingDiagnosis,
+  startedMs,
+  wordsOfAllocation,
+} from "./evidence.ts";
 import { type ListedJob, type Listing, listJobs } from "./listing.ts";
 import { placementWords } from "./placement.ts";
 import { eachOf } from "./pool.ts";
@@ -28,6 +37,13 @@ export interface ObserverContext {
 /** Jobs looked at singly in one pass; the others are news of the next one. */
 const MAX_SINGLE = 100;
 const MAX_WAIT_MS = 20_000;
+/** A variable is written before its job, and a start is repeated for 10 minutes. */
+const START_WINDOW_MS = 900_000;
+/** Variables deleted in one sweep. */
+const MAX_SWEPT = 200;
+const MAX_GRACE_SEC = 300;
+/** 360 s of the Scheduler for grading and collecting, and 60 s for the node to come back. */
+const LOST_SLACK_SEC = 420;
 /** A change of any job of the region may wake a blocking list (N 36). */
 const POLL_GAP_MS = 1_000;
 
@@ -42,6 +58,7 @@ export async function observeJobs(
   try {
     const listing = await awaitNews(context, units, Math.min(options.waitMs, MAX_WAIT_MS));
     const listed = await listedNames(context);
+    if (options.sweep === true) await sweepVariables(context, new Set([...listed, ...units.map(({ name }) => name)]));
     const pass = new Pass(context, listing);
     await pass.prepare(units);
     const seen = await eachOf(units, (unit) => pass.see(unit));
@@ -88,6 +105,17 @@ async function listedNames({ client, owner }: ObserverContext): Promise<string[]
     .map(({ ID }) => ID);
 }
 
+/** Deletes variables of jobs that nobody knows any more: they outlive their jobs (N 44). */
+async function sweepVariables({ client, owner, now }: ObserverContext, alive: ReadonlySet<string>): Promise<void> {
+  const { rows, serverTimeMs } = await variablesOf(client, prefixOf(owner));
+  const before = (serverTimeMs ?? now()) - START_WINDOW_MS;
+  const left = rows.filter(({ job, modifiedMs }) => modifiedMs < before && !alive.has(job));
+  await eachOf(left.slice(0, MAX_SWEPT), ({ job }) => deleteVariable(client, job));
+}
+
+/** From here on an unreachable node has lost the attempt: its time limit, the longest grace, and the Scheduler's slack. */
+const lostAfterMs = (unit: WatchedUnit): number => (unit.job.timeoutSec + MAX_GRACE_SEC + LOST_SLACK_SEC) * 1_000;
+
 /** One pass over one listing. */
 class Pass {
   readonly #context: ObserverContext;
@@ -122,10 +150,12 @@ class Pass {
   /** @returns null when it takes more calls than this pass has left */
   async see(unit: WatchedUnit): Promise<SeenUnit | null> {
     const job = this.#listing.jobs.get(unit.name);
-    if (!isNews(job)) return unit.stopping ? null : this.#going(unit, job);
+    const away = job?.allocations.includes("unknown") === true && this.#nowMs - job.submittedMs >= lostAfterMs(unit);
+    if (!isNews(job) && !away) return unit.stopping ? null : this.#going(unit, job);
     if (this.#single >= MAX_SINGLE) return null;
     this.#single++;
     try {
+      if (away) return await this.#away(unit, job);
       return unit.stopping ? await this.#stopping(unit) : await this.#ended(unit);
     } catch (error) {
       // One node's trouble must not hide all other units; a missing right concerns them all.
@@ -178,9 +208,23 @@ class Pass {
   /** Gone only when every allocation it ever had is over: 'dead' comes at once, while the task lives (N 13). */
   async #stopping(unit: WatchedUnit): Promise<SeenUnit | null> {
     const allocations = await jobAllocations(this.#context.client, unit.name);
-    if (!allocations.every((alloc) => isGone(alloc.ClientStatus))) return null;
+    if (!allocations.every((alloc) => isGone(alloc.ClientStatus))) return this.#lost(unit, allocations);
     const job = await readJob(this.#context.client, unit.name);
     return job === null || job.Status === "dead" ? this.#seen(unit, "stopped") : null;
+  }
+
+  /** Nothing on a node that is away ends until it is back, so past its time the attempt is given up unconfirmed. */
+  async #away(unit: WatchedUnit, job: ListedJob | undefined): Promise<SeenUnit | null> {
+    const lost = this.#lost(unit, await jobAllocations(this.#context.client, unit.name));
+    return lost ?? (unit.stopping ? null : this.#going(unit, job));
+  }
+
+  #lost(unit: WatchedUnit, allocations: readonly Allocation[]): SeenUnit | null {
+    const alloc = allocations.find(({ ClientStatus }) => ClientStatus === "unknown" || ClientStatus === "lost");
+    const others = allocations.some(({ ClientStatus }) => ClientStatus === "running" || ClientStatus === "pending");
+    if (alloc === undefined || others || this.#nowMs - startedMs(alloc) < lostAfterMs(unit)) return null;
+    const failure = failureOfAllocation(alloc, unit.name, this.#nowMs);
+    return this.#seen(unit, "finished", { node: alloc.NodeName || null, end: { kind: "failure", failure } });
   }
 
   async #ended(unit: WatchedUnit): Promise<SeenUnit> {

@@ -153,4 +153,4 @@ export const Nodes = z.array(
   }),
 );
 
-export const Variables = z.array(z.object({ Path: z.string() }));
+export const Variables = z.array(z.object({ Path: z.string(), ModifyTime: Count }));
