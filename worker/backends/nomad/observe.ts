@@ -1,7 +1,15 @@
 import type { BackendOwner, ObserveOptions, SeenUnit, Sighting, UnitEnd, WatchedUnit } from "../backend.ts";
 import { failureOf, isOver, wordsOf } from "../diagnosis.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
-import { allocationsOf, blockedEvaluations, jobAllocations, liveJobs, readJob } from "./calls.ts";
+import {
+  allocationsOf,
+  blockedEvaluations,
+  deleteVariable,
+  jobAllocations,
+  liveJobs,
+  readJob,
+  variablesOf,
+} from "./calls.ts";
 import type { NomadClient } from "./client.ts";
 import { collectEnd } from "./collect.ts";
 import type { NomadSpec } from "./document.ts";
