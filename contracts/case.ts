@@ -11,8 +11,8 @@ const FilePath = z
   .min(1)
   .max(500)
   .refine(
-    (path) => !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0"),
-    "must be a relative path inside the work folder",
+    (path) => !path.includes("\0") && path.split("/").every((part) => part !== "" && part !== "." && part !== ".."),
+    "must be a relative path inside the work folder, without '.', '..' or empty parts",
   );
 
 const RepoEnv = z.strictObject({
@@ -29,7 +29,10 @@ const RepoEnv = z.strictObject({
       url: z
         .string()
         .max(2_000)
-        .regex(/^(https?|ssh|git|file):\/\/[^\s]+$|^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+$/, "must be a git URL"),
+        .regex(
+          /^(https?|ssh|git):\/\/[^\s]+$|^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+$/,
+          "must be a git URL: https, ssh or git",
+        ),
       ref: z
         .string()
         .min(1)
@@ -107,6 +110,18 @@ export function caseIssues(evalCase: EvalCase, path: string): Issue[] {
     ...issue,
     path: `${path}.${issue.path}`,
   }));
+  if (evalCase.env.kind === "repo" && evalCase.env.source.kind === "files") {
+    const paths = new Set(Object.keys(evalCase.env.source.files));
+    for (const file of paths) {
+      const parts = file.split("/");
+      const folder = parts.map((_, i) => parts.slice(0, i).join("/")).find((above) => paths.has(above));
+      if (folder)
+        issues.push({
+          path: `${path}.env.source.files.${file}`,
+          message: `'${folder}' is a file and cannot be a folder too`,
+        });
+    }
+  }
   const size = casePayloadBytes(evalCase);
   if (size > LIMITS.casePayloadBytes) {
     issues.push({

@@ -128,7 +128,9 @@ export function issuesOf(error: z.ZodError, prefix = ""): Issue[] {
         return;
       }
     }
-    out.push({ path: join(prefix, path), message: issue.message.slice(0, 1_000) });
+    // What is wrong with a name of a record stands one level down.
+    const words = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+    out.push({ path: join(prefix, path), message: words.slice(0, 1_000) });
   };
   for (const issue of error.issues) visit(issue, []);
   return out.slice(0, 100);

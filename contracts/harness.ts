@@ -174,7 +174,16 @@ export function harnessIssues(spec: HarnessSpec | HarnessBody): Issue[] {
   if (spec.kind === "command") {
     const issues = [...secretIssues(spec.env, "env"), ...secretIssues(spec.params, "params")];
     const names = Object.keys(spec.params);
+    const known = new Set(["task", "model", "run_id", ...names]);
     const check = (text: string, path: string) => {
+      // Text in braces is data unless it is a name; a name with spaces around it was meant as one.
+      for (const [whole, name = ""] of text.matchAll(
+        /\{\{[ \t]+([a-z][a-z0-9_]*)[ \t]*\}\}|\{\{([a-z][a-z0-9_]*)[ \t]+\}\}/g,
+      )) {
+        const meant = name || whole.replaceAll(/[{} \t]/g, "");
+        if (known.has(meant))
+          issues.push({ path, message: `'${whole}' is not a placeholder; write {{${meant}}} without spaces` });
+      }
       const expanded = expandPlaceholders(text, names);
       if (!expanded.ok) for (const { message } of expanded.issues) issues.push({ path, message });
     };

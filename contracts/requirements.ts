@@ -1,7 +1,9 @@
 import { type Capability, type Os, osCapability } from "./capabilities.ts";
-import type { EvalCase } from "./case.ts";
-import type { HarnessBody, HarnessSpec } from "./harness.ts";
+import { casePayloadBytes, type EvalCase } from "./case.ts";
+import type { Issue } from "./errors.ts";
+import type { CommandBody, HarnessBody, HarnessSpec } from "./harness.ts";
 import type { Resources } from "./job.ts";
+import { LIMITS } from "./names.ts";
 import type { ResolvedAsk } from "./rpc.ts";
 import type { RuntimeSpec } from "./runtime-spec.ts";
 
@@ -66,4 +68,38 @@ export function jobResources(ask: ResolvedAsk): { [K in keyof Required<Resources
     memoryMb: ask.memoryMb.declared ? ask.memoryMb.value : null,
     gpu: ask.gpu > 0 ? ask.gpu : null,
   };
+}
+
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length;
+
+/** The task as the agent gets it: a prompt's context stands before it. */
+export function taskText(evalCase: EvalCase): string {
+  return evalCase.env.kind === "prompt" && evalCase.env.context
+    ? `${evalCase.env.context}\n\n${evalCase.task}`
+    : evalCase.task;
+}
+
+/**
+ * What a case cannot be with this harness: a task too long for the argument it becomes (Linux takes 128 KiB for one), or
+ * more than travels inside a job.
+ * @param path dotted path of the case in the request
+ */
+export function payloadIssues(harness: CommandBody, evalCase: EvalCase, path: string): Issue[] {
+  const issues: Issue[] = [];
+  const shell = [harness.command, ...harness.setup];
+  const task = bytesOf(taskText(evalCase));
+  if (task > LIMITS.taskBytes && shell.some((text) => text.includes("{{task}}"))) {
+    issues.push({
+      path: `${path}.task`,
+      message: `is ${task} bytes, and at most ${LIMITS.taskBytes} fit an argument; let the command read $EVD_TASK_FILE instead of {{task}}`,
+    });
+  }
+  const whole = casePayloadBytes(evalCase) + shell.reduce((sum, text) => sum + bytesOf(text), 0);
+  if (whole > LIMITS.casePayloadBytes) {
+    issues.push({
+      path: `${path}.env`,
+      message: `files, task, setup and command are ${whole} bytes together, at most ${LIMITS.casePayloadBytes}; use a git source`,
+    });
+  }
+  return issues;
 }

@@ -21,8 +21,12 @@ export const CaseFilter = z
       .array(z.string().min(1).max(200))
       .max(10_000)
       .optional()
-      .describe("Only these cases; an unknown id is refused"),
-    tags: z.array(z.string().min(1).max(60)).max(20).optional().describe("Only cases with at least one of these tags"),
+      .describe("Only these cases, empty means all; an unknown id is refused"),
+    tags: z
+      .array(z.string().min(1).max(60))
+      .max(20)
+      .optional()
+      .describe("Only cases with at least one of these tags; empty means all"),
     limit: whole(1, 10_000).optional().describe("At most so many, in dataset order"),
   })
   .describe("Which cases to run");

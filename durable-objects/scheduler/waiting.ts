@@ -127,13 +127,17 @@ function runnerCause(state: State, entry: Entry, sums: Snapshot, now: number): C
   const { demand } = entry;
   if (!anyCapableOnline(state, demand, now)) return { reason: "no-runner", detail: describeLack(state, demand, now) };
   const ask = declared(demand);
-  let slots = { used: 0, total: 0, runners: 0 };
+  let slots = { used: 0, total: 0 };
+  const machines = new Set<string>();
+  let asking = false;
   let lacking: Cause | null = null;
   for (const instance of state.instances.values()) {
     if (!isOnline(instance, now) || !capable(instance, demand)) continue;
     const used = sums.byInstance.get(instance.key) ?? { slots: 0, memoryMb: 0, cpu: 0 };
     const { total } = instance.slots;
-    slots = { used: slots.used + Math.min(total, used.slots), total: slots.total + total, runners: slots.runners + 1 };
+    slots = { used: slots.used + Math.min(total, used.slots), total: slots.total + total };
+    machines.add(instance.runnerId);
+    asking ||= instance.poll !== null;
     // A process between two polls has said how much was free before it took what it holds now.
     const room = instanceRoom({ ...instance, slots: { total, free: total } }, used);
     const short = shortOf(room, ask);
@@ -153,7 +157,9 @@ function runnerCause(state: State, entry: Entry, sums: Snapshot, now: number): C
       lacking ??= reservationCause(state, entry, room, ask, now);
   }
   if (lacking) return lacking;
-  const many = slots.runners === 1 ? "the runner" : `${slots.runners} runners`;
+  const many = machines.size === 1 ? "the runner" : `${machines.size} runners`;
+  if (slots.used < slots.total && !asking)
+    return { reason: "no-runner", detail: `${many} online, but not asking for work at this moment` };
   return { reason: "slots", detail: `slots ${slots.used}/${slots.total} of ${many} in use` };
 }
 

@@ -9,8 +9,8 @@ import { Masker } from "../mask.ts";
 const FLUSH_MS = 500;
 /** Largest chunk of the protocol. */
 const CHUNK_BYTES = 1024 * 1024;
-/** Unsent bytes of one stream that are kept; what comes beyond is left out of the live log and counted. */
-const BUFFER_BYTES = 4 * 1024 * 1024;
+/** Unsent bytes of one stream that are kept: as much as the control plane keeps of a run. The newest win. */
+const BUFFER_BYTES = 8 * 1024 * 1024;
 const CALL_MS = 30_000;
 
 const Appended = z.object({ nextOffset: z.number().int().min(0) });
@@ -20,12 +20,16 @@ export interface LogUploads {
   flushMs?: number;
 }
 
-/** Unsent part of one stream: ordered bytes from `base` on. */
+/**
+ * Unsent part of one stream: the chunk that is being sent, then the newest bytes behind it. What falls out between them
+ * is told in words: offsets count what is uploaded, so that no gap is left open.
+ */
 class StreamBuffer {
   readonly stream: "stdout" | "stderr";
   readonly #masker: Masker;
-  #parts: Buffer[] = [];
-  #bytes = 0;
+  #chunk: Buffer = Buffer.alloc(0);
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
   #dropped = 0;
   /** Offset of the first unsent byte in the uploaded stream. */
   base = 0;
@@ -36,7 +40,7 @@ class StreamBuffer {
   }
 
   get empty(): boolean {
-    return this.#bytes === 0;
+    return this.#chunk.length === 0 && this.#waitingBytes === 0;
   }
 
   write(bytes: Uint8Array): void {
@@ -49,40 +53,43 @@ class StreamBuffer {
 
   #add(bytes: Buffer): void {
     if (bytes.length === 0) return;
-    if (this.#bytes + bytes.length > BUFFER_BYTES) {
-      this.#dropped += bytes.length;
-      return;
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    for (let over = this.#waitingBytes - BUFFER_BYTES; over > 0; over = this.#waitingBytes - BUFFER_BYTES) {
+      const [oldest] = this.#waiting;
+      if (!oldest) return;
+      const gone = Math.min(over, oldest.length);
+      if (gone === oldest.length) this.#waiting.shift();
+      else this.#waiting[0] = oldest.subarray(gone);
+      this.#waitingBytes -= gone;
+      this.#dropped += gone;
     }
-    if (this.#dropped > 0) {
-      // Offsets count what is uploaded, so a gap is told in words instead of left open.
-      const note = Buffer.from(`\n[${this.#dropped} bytes are missing here]\n`);
-      this.#dropped = 0;
-      this.#parts.push(note);
-      this.#bytes += note.length;
-    }
-    this.#parts.push(bytes);
-    this.#bytes += bytes.length;
   }
 
   /** The next chunk, not yet forgotten. */
   peek(): Buffer {
-    const whole = Buffer.concat(this.#parts);
-    this.#parts = [whole];
-    return whole.subarray(0, CHUNK_BYTES);
+    if (this.#chunk.length > 0 || this.#waitingBytes === 0) return this.#chunk;
+    const note = this.#dropped > 0 ? Buffer.from(`\n[${this.#dropped} bytes are missing here]\n`) : Buffer.alloc(0);
+    this.#dropped = 0;
+    const whole = Buffer.concat([note, ...this.#waiting]);
+    this.#chunk = whole.subarray(0, CHUNK_BYTES);
+    const rest = whole.subarray(CHUNK_BYTES);
+    this.#waiting = rest.length > 0 ? [rest] : [];
+    this.#waitingBytes = rest.length;
+    return this.#chunk;
   }
 
   /** The server has everything before this offset. */
   acknowledge(offset: number): void {
-    const known = Math.min(Math.max(0, offset - this.base), this.#bytes);
-    const rest = Buffer.concat(this.#parts).subarray(known);
-    this.#parts = rest.length > 0 ? [rest] : [];
-    this.#bytes = rest.length;
+    const known = Math.min(Math.max(0, offset - this.base), this.#chunk.length);
+    this.#chunk = this.#chunk.subarray(known);
     this.base += known;
   }
 
   discard(): void {
-    this.#parts = [];
-    this.#bytes = 0;
+    this.#chunk = Buffer.alloc(0);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
   }
 }
 

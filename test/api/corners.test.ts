@@ -45,6 +45,56 @@ test("a harness whose placeholder becomes code of another interpreter is registe
   ).toEqual([]);
 });
 
+test("a placeholder with spaces is refused with the way to write it, other braces are data", async () => {
+  const { api } = await workspace();
+  expect(
+    (await api.call("POST", "/harnesses", { ...ECHO, command: "echo {{ task }}" })).body.issues[0].message,
+  ).toContain("{{task}} without spaces");
+  expect(
+    (await api.call("POST", "/harnesses", { ...ECHO, command: "echo '{{ env \"HOME\" }}' {{task}}" })).status,
+  ).toBe(201);
+});
+
+test("empty filters mean every case", async () => {
+  const { api } = await workspace();
+  await api.call("POST", "/harnesses", ECHO);
+  await api.call("POST", "/datasets", DATASET);
+  const request = {
+    dataset: { id: "smoke", version: "latest" },
+    harness: { id: "echo", version: "latest" },
+    runtime: "self:ws",
+    concurrency: 4,
+    retries: 1,
+    trials: 1,
+  };
+  const answer = await api.call("POST", "/scorecards", { ...request, cases: { ids: [], tags: [], limit: 100 } });
+  expect(answer).toMatchObject({ status: 202, body: { progress: { total: 2 } } });
+  expect((await api.call("POST", "/scorecards", { ...request, cases: { tags: ["smoke"] } })).body.progress.total).toBe(
+    1,
+  );
+  expect(await api.call("POST", "/scorecards", { ...request, cases: { ids: ["nope"] } })).toMatchObject({
+    status: 400,
+    body: { issues: [{ path: "cases.ids" }] },
+  });
+});
+
+test("an MCP tool takes a spec under its name or spread out, and refuses a mixture", async () => {
+  const { api } = await workspace();
+  const client = await api.mcp();
+  const call = async (args: Record<string, unknown>) => client.callTool({ name: "create_harness", arguments: args });
+  expect((await call({ spec: ECHO })).isError ?? false).toBe(false);
+  expect((await call({ ...ECHO, version: "1.0.1" })).isError ?? false).toBe(false);
+  expect((await call({ spec: { ...ECHO, version: "1.0.2" }, command: "true" })).isError).toBe(true);
+});
+
+test("a secret of the wrong use is told when the runtime is checked", async () => {
+  const { api } = await workspace();
+  await api.call("PUT", "/secrets/NOMAD_TOKEN", { value: "v" });
+  expect((await api.call("POST", "/runtimes/validate", NOMAD)).body.warnings).toEqual([
+    expect.stringContaining("authSecret needs one of use 'cluster'"),
+  ]);
+});
+
 test("an old runner is told to upgrade whatever the shape of what it sends", async () => {
   const { api } = await workspace();
   const { token } = (await api.call("POST", "/workspace/runners", { label: "old" })).body;
@@ -95,4 +145,76 @@ test("an object that works again after a sweep found it idle is known to the nex
 
 test("any known version satisfies If-None-Match: *", async () => {
   expect((await dev.call("GET", "/me", undefined, { "if-none-match": "*" })).status).toBe(304);
+});
+
+test("a task too long for the argument it becomes is refused with the way out; from a file it may be longer", async () => {
+  const { api } = await workspace();
+  const long = { ...CASE, task: "x".repeat(103_000) };
+  const refused = await api.call("POST", "/runs", {
+    ...RUN,
+    harness: { spec: { kind: "command", command: "echo {{task}}" } },
+    case: long,
+  });
+  expect(refused).toMatchObject({
+    status: 400,
+    body: { issues: [{ path: "case.task", message: expect.stringContaining("EVD_TASK_FILE") }] },
+  });
+  expect(
+    (
+      await api.call("POST", "/runs", {
+        ...RUN,
+        harness: { spec: { kind: "command", command: 'wc -c "$EVD_TASK_FILE"' } },
+        case: long,
+      })
+    ).status,
+  ).toBe(202);
+  await api.call("POST", "/harnesses", { ...ECHO });
+  await api.call("POST", "/datasets", { ...DATASET, cases: [long] });
+  expect(
+    (await api.call("POST", "/scorecards", { dataset: { id: "smoke" }, harness: { id: "echo" }, runtime: "self:ws" }))
+      .status,
+  ).toBe(400);
+});
+
+test("files that cannot be unpacked are refused by name, with the rule", async () => {
+  const { api } = await workspace();
+  const tryFiles = async (files: Record<string, string>) =>
+    (
+      await api.call("POST", "/runs", {
+        ...RUN,
+        case: { ...CASE, env: { kind: "repo", source: { kind: "files", files } } },
+      })
+    ).body.issues?.[0];
+  for (const name of ["/etc/x", "../x", ".", "a/.", "a//b"])
+    expect((await tryFiles({ [name]: "1" })).message, name).toContain("relative path inside the work folder");
+  expect((await tryFiles({ a: "1", "a/b": "2" })).message).toContain("'a' is a file");
+  const git = { ...CASE, env: { kind: "repo", source: { kind: "git", url: "file:///etc", ref: "main" } } };
+  expect((await api.call("POST", "/runs", { ...RUN, case: git })).status).toBe(400);
+});
+
+test("files, task, setup and command together are bounded by what travels inside a job", async () => {
+  const { api } = await workspace();
+  const env = { kind: "repo", source: { kind: "files", files: { a: "x".repeat(500_000) } } };
+  const spec = { kind: "command", command: "true", setup: [`: ${"y".repeat(60_000)}`] };
+  expect(await api.call("POST", "/runs", { ...RUN, harness: { spec }, case: { ...CASE, env } })).toMatchObject({
+    status: 400,
+    body: { issues: [{ path: "case.env", message: expect.stringContaining("git source") }] },
+  });
+});
+
+test("a run that a full queue refuses says so", async () => {
+  const { api, id } = await workspace();
+  await dev.call("PUT", `/workspaces/${id}/limits`, { queueDepth: 1 });
+  await api.call("POST", "/runs", RUN);
+  expect((await api.call("POST", "/runs", RUN)).status).toBe(429);
+  await api.call("POST", "/harnesses", ECHO);
+  await api.call("POST", "/datasets", DATASET);
+  const { id: card } = (
+    await api.call("POST", "/scorecards", { dataset: { id: "smoke" }, harness: { id: "echo" }, runtime: "self:ws" })
+  ).body;
+  const waiting = async () =>
+    (await api.call("GET", `/scorecards/${card}/runs`)).body.items.map(
+      (run: { waiting: { reason: string; detail: string } | null }) => run.waiting?.detail ?? "",
+    );
+  await expect.poll(waiting, { timeout: 5_000 }).toEqual([expect.stringMatching(/1/), expect.stringMatching(/1/)]);
 });

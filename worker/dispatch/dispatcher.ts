@@ -1,4 +1,4 @@
-import { and, eq, isNull } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import type {
   DispatcherRpc,
@@ -117,18 +117,18 @@ export async function markActive(
 /** Ends runs of a scorecard: where they stand for those that were fed, in D1 for the others. */
 export async function cancelRuns(env: Env, scorecardId: string, runIds: readonly string[]): Promise<void> {
   const store = storeOf(env);
+  const ids = JSON.stringify(runIds);
+  const mine = sql`${runs.id} in (select value from json_each(${ids})) and ${runs.scorecardId} = ${scorecardId} and ${runs.status} = 'queued'`;
+  await store
+    .update(runs)
+    .set({ status: "cancelled", finishedAt: iso(Date.now()) })
+    .where(and(mine, isNull(runs.object)))
+    .run();
   const fed = new Map<string, string[]>();
-  for (const runId of runIds) {
-    const ended = await store
-      .update(runs)
-      .set({ status: "cancelled", finishedAt: iso(Date.now()) })
-      .where(and(eq(runs.id, runId), eq(runs.scorecardId, scorecardId), eq(runs.status, "queued"), isNull(runs.object)))
-      .run();
-    if (ended.meta.changes > 0) continue;
-    const row = await store.select({ object: runs.object }).from(runs).where(eq(runs.id, runId)).get();
-    if (row?.object) fed.set(row.object, [...(fed.get(row.object) ?? []), runId]);
+  for (const { id, object } of await store.select({ id: runs.id, object: runs.object }).from(runs).where(mine).all()) {
+    if (object !== null) fed.set(object, [...(fed.get(object) ?? []), id]);
   }
-  for (const [object, ids] of fed) await schedulerOf(env, object).cancel(ids, "its scorecard was cancelled");
+  for (const [object, held] of fed) await schedulerOf(env, object).cancel(held, "its scorecard was cancelled");
 }
 
 /** The end of a scorecard, once: a repeat, or one that comes after a retry reopened it, changes nothing. */

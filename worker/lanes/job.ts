@@ -8,9 +8,11 @@ import { LIMITS } from "../../contracts/names.ts";
 import {
   effectiveImage,
   jobResources,
+  payloadIssues,
   requiredCapabilities,
   requiredOs,
   resolveAsk,
+  taskText,
 } from "../../contracts/requirements.ts";
 import type { GradingSpec, ResolvedAsk } from "../../contracts/rpc.ts";
 import type { RuntimeSpec } from "../../contracts/runtime-spec.ts";
@@ -38,13 +40,20 @@ export async function renderCase(
   evalCase: EvalCase,
   runtime: RuntimeSpec | null,
 ): Promise<RenderedCase> {
+  const issues = payloadIssues(harness, evalCase, "case");
+  if (issues.length > 0)
+    throw new EverdictError(
+      "BAD_REQUEST",
+      `case '${evalCase.id}' cannot be run with this harness: ${issues[0]?.message}`,
+      { issues },
+    );
   const ask = resolveAsk(harness, evalCase, runtime);
   const { env } = evalCase;
   const git = env.kind === "repo" && env.source.kind === "git" ? env.source : null;
   const literals: Record<string, string> = {};
   for (const [name, value] of Object.entries(harness.env)) if (typeof value === "string") literals[name] = value;
   if (env.kind === "browser" && env.startUrl !== undefined) literals.EVERDICT_START_URL = env.startUrl;
-  const task = env.kind === "prompt" && env.context ? `${env.context}\n\n${evalCase.task}` : evalCase.task;
+  const task = taskText(evalCase);
   const source =
     git !== null
       ? { kind: "git" as const }

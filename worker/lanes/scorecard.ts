@@ -3,14 +3,14 @@ import { functionalGate } from "../../contracts/capabilities.ts";
 import { EvalCase } from "../../contracts/case.ts";
 import { EverdictError } from "../../contracts/errors.ts";
 import type { CommandBody } from "../../contracts/harness.ts";
-import { requiredCapabilities, resolveAsk } from "../../contracts/requirements.ts";
+import { payloadIssues, requiredCapabilities, resolveAsk } from "../../contracts/requirements.ts";
 import { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { SCORECARD_MAX_RUNS, type ScorecardRequest } from "../../contracts/scorecard.ts";
 import { defaultTarget, type ResolvedTarget, resolveTarget } from "../compute/resolve.ts";
 import type { Context, Store } from "../context.ts";
 import { list } from "../registry/registry.ts";
 import { datasetCases } from "../store/schema.ts";
-import { checkFits, gate } from "./submit.ts";
+import { checkBackend, checkFits, gate, hasBackend } from "./submit.ts";
 
 export interface StoredCase {
   seq: number;
@@ -71,7 +71,7 @@ export async function casesById(
 
 /** The cases a request selects, in dataset order. @throws EverdictError BAD_REQUEST for an unknown id or an empty choice */
 export function selectCases(cases: readonly StoredCase[], filter: ScorecardRequest["cases"]): StoredCase[] {
-  const ids = filter?.ids === undefined ? null : new Set(filter.ids);
+  const ids = filter?.ids === undefined || filter.ids.length === 0 ? null : new Set(filter.ids);
   if (ids) {
     const known = new Set(cases.map((item) => item.case.id));
     const missing = [...ids].filter((id) => !known.has(id));
@@ -90,7 +90,7 @@ export function selectCases(cases: readonly StoredCase[], filter: ScorecardReque
       );
     }
   }
-  const tags = filter?.tags === undefined ? null : new Set(filter.tags);
+  const tags = filter?.tags === undefined || filter.tags.length === 0 ? null : new Set(filter.tags);
   const chosen = cases.filter(
     (item) => (ids === null || ids.has(item.case.id)) && (tags === null || item.case.tags.some((tag) => tags.has(tag))),
   );
@@ -131,8 +131,8 @@ async function autoTargets(
       if (RuntimeSpec.parse(JSON.parse(item.row.spec)).kind === "local" && !ctx.config.dev) continue;
       const resolved = await resolveTarget(ctx.store, ctx.config, ctx.principal, item.id);
       const verdict = functionalGate(need, resolved.advertised ?? []);
-      if (verdict.ok) capable.push(resolved);
-      else rejected.push({ runtime: item.id, missing: verdict.missing });
+      if (verdict.ok && hasBackend(resolved)) capable.push(resolved);
+      else if (!verdict.ok) rejected.push({ runtime: item.id, missing: verdict.missing });
     }
     cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined && seen.size < 500);
@@ -157,6 +157,9 @@ export async function scorecardTargets(
   const wanted =
     typeof named === "string" ? [named] : named.map((target) => target ?? defaultTarget(config, principal.workspace));
   const names = [...new Set(wanted)];
+  const issues = cases.flatMap((item) => payloadIssues(command, item.case, item.case.id)).slice(0, 100);
+  if (issues.length > 0)
+    throw new EverdictError("BAD_REQUEST", "some cases cannot be run with this harness", { issues });
   if (names.includes("auto")) {
     if (names.length > 1)
       throw new EverdictError("BAD_REQUEST", "'auto' stands alone", {
@@ -171,6 +174,7 @@ export async function scorecardTargets(
       gate(resolved, command, item.case);
       checkFits(resolved, resolveAsk(command, item.case, resolved.runtime?.spec ?? null), item.case.id);
     }
+    checkBackend(resolved);
   }
   return names;
 }

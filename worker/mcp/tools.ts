@@ -27,7 +27,9 @@ function inputSchema(operation: Operation): JsonSchema {
     if (Array.isArray(schema.required)) required.push(...schema.required.map(String));
   };
   merge(schemaOf(operation.params, "input"));
-  merge(schemaOf(operation.query, "input"));
+  // A number is a number in a tool call, though a URL carries it as text.
+  Object.assign(properties, schemaOf(operation.query, "output").properties);
+  merge({ required: schemaOf(operation.query, "input").required });
   if (operation.body !== undefined) {
     if (operation.bodyAs !== undefined) {
       properties[operation.bodyAs] = schemaOf(operation.body, "input");
@@ -81,8 +83,17 @@ export function splitArguments(
     else if (name === operation.bodyAs) spec = value;
     else if (name === "idempotencyKey" && operation.creates) idempotencyKey = typeof value === "string" ? value : "";
     else if (operation.body !== undefined && operation.bodyAs === undefined) body[name] = value;
+    // A body that is one document goes under its name, but a client that spreads it out is understood.
+    else if (operation.bodyAs !== undefined) body[name] = value;
     else query[name] = value;
   }
   const hasBody = operation.body !== undefined;
-  return { params, query, body: hasBody ? (operation.bodyAs === undefined ? body : spec) : undefined, idempotencyKey };
+  // Both forms at once: what stands beside the document is refused by name.
+  if (operation.bodyAs !== undefined && spec !== undefined) Object.assign(query, body);
+  return {
+    params,
+    query,
+    body: hasBody ? (operation.bodyAs === undefined || spec === undefined ? body : spec) : undefined,
+    idempotencyKey,
+  };
 }

@@ -90,6 +90,11 @@ async function* logEvents(ctx: Context, id: string, after: number): AsyncGenerat
       yield { event: "run", data: run };
     }
     if (ended && chunks.length === 0) {
+      for (const [key, decoder] of decoders) {
+        const text = decoder.decode();
+        const [epoch, stream] = key.split("/");
+        if (text !== "") yield { event: "log", data: { epoch: Number(epoch), stream, offset: null, text } };
+      }
       if (!sawOutput) yield* keptOutput(ctx, id);
       yield { event: "end", data: {} };
       return;

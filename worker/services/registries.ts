@@ -64,6 +64,25 @@ function allRuntimeIssues(ctx: Context, spec: RuntimeSpec): Issue[] {
   return issues;
 }
 
+/** Secrets whose use is not the one their place in the spec needs: dispatch would refuse them. */
+async function misusedSecrets(ctx: Context, spec: RuntimeSpec): Promise<string[]> {
+  const named = runtimeSecretNames(spec);
+  const stored = await resolveSecrets(
+    ctx.env,
+    ctx.config,
+    ctx.store,
+    ctx.principal.workspace,
+    named.map(({ name }) => name),
+  );
+  return named.flatMap(({ field, name, use }) => {
+    const actual = stored.get(name);
+    if (!actual || actual.use === use) return [];
+    return [
+      `secret '${name}' has use '${actual.use ?? "none"}', but ${field} needs one of use '${use}'; an admin stores it again`,
+    ];
+  });
+}
+
 async function missingSecrets(ctx: Context, spec: RuntimeSpec): Promise<string[]> {
   const names = runtimeSecretNames(spec).map(({ name }) => name);
   const stored = await resolveSecrets(ctx.env, ctx.config, ctx.store, ctx.principal.workspace, names);
@@ -88,7 +107,10 @@ export async function createRuntime(ctx: Context, { body }: { body: BodyOf<Ops["
   refuse("runtime", allRuntimeIssues(ctx, body));
   const done = await register(ctx, "runtime", body, body);
   await pushEnvelope(ctx, body.id);
-  return registered(done, runtimeWarnings(body, await missingSecrets(ctx, body)));
+  return registered(done, [
+    ...runtimeWarnings(body, await missingSecrets(ctx, body)),
+    ...(await misusedSecrets(ctx, body)),
+  ]);
 }
 
 /** A new or archived version changes the envelope from the next pump on. */
@@ -229,7 +251,7 @@ export async function validateRuntime(
     body,
     (s) => allRuntimeIssues(ctx, s),
     (s) => missingSecrets(ctx, s),
-    runtimeWarnings,
+    async (s, missing) => [...runtimeWarnings(s, missing), ...(await misusedSecrets(ctx, s))],
   );
   const parsed = RuntimeSpec.safeParse(body);
   const reach = parsed.success ? reachability(parsed.data) : { verdict: "blocked" as const, reasons: ["invalid-spec"] };

@@ -12,6 +12,7 @@ import { readCursor, writeCursor } from "../http/cursor.ts";
 import { renderCase } from "../lanes/job.ts";
 import {
   anonymousHarness,
+  checkBackend,
   checkCase,
   checkFits,
   checkJobSecrets,
@@ -67,6 +68,7 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
   gate(resolved, command, body.case);
   const rendered = await renderCase(command, body.case, resolved.runtime?.spec ?? null);
   checkFits(resolved, rendered.ask, body.case.id);
+  checkBackend(resolved);
   await checkJobSecrets(env, config, store, principal.workspace, command, [body.case]);
   await takeSubmit(env, principal.workspace);
   const row = {
@@ -146,30 +148,50 @@ export async function findRun(ctx: Context, id: string): Promise<RunRow> {
   return row;
 }
 
+type Views = Map<string, Awaited<ReturnType<ReturnType<typeof schedulerOf>["views"]>>[number]>;
+
+/** Ids of rows by a key; rows without one are left out. */
+function idsBy(rows: readonly RunRow[], key: (row: RunRow) => string | null): Map<string, string[]> {
+  const groups = new Map<string, string[]>();
+  for (const row of rows) {
+    const name = key(row);
+    if (name === null) continue;
+    const ids = groups.get(name);
+    if (ids) ids.push(row.id);
+    else groups.set(name, [row.id]);
+  }
+  return groups;
+}
+
+async function viewsOf(ctx: Context, rows: readonly RunRow[]): Promise<Views> {
+  const views: Views = new Map();
+  const asked = [...idsBy(rows, (row) => row.object)].map(async ([object, ids]) => {
+    const found = await withDeadline(schedulerOf(ctx.env, object).views(ids), OBJECT_MS, "the scheduler");
+    for (const view of found) views.set(view.runId, view);
+  });
+  await Promise.all(asked);
+  return views;
+}
+
+/** Why runs wait that no Scheduler knows: their scorecard holds them back, or a queue refused them. */
+async function waitingOf(ctx: Context, rows: readonly RunRow[]): Promise<Map<string, Run["waiting"]>> {
+  const waiting = new Map<string, Run["waiting"]>();
+  const asked = [...idsBy(rows, (row) => row.scorecardId)].map(async ([scorecardId, ids]) => {
+    const found = await withDeadline(scorecardOf(ctx.env, scorecardId).waiting(ids), OBJECT_MS, "the scorecard");
+    for (const item of found) waiting.set(item.runId, item.waiting);
+  });
+  await Promise.all(asked);
+  return waiting;
+}
+
 /** Lays live views over stored runs: one call per object, however many runs. */
 export async function withLive(ctx: Context, rows: readonly RunRow[]): Promise<Run[]> {
-  const byObject = new Map<string, string[]>();
-  const unfed = new Map<string, string[]>();
-  for (const row of rows) {
-    if (isTerminal(row.status)) continue;
-    const [groups, key] = row.object !== null ? [byObject, row.object] : [unfed, row.scorecardId ?? ""];
-    const ids = groups.get(key);
-    if (ids) ids.push(row.id);
-    else groups.set(key, [row.id]);
-  }
-  const views = new Map<string, Awaited<ReturnType<ReturnType<typeof schedulerOf>["views"]>>[number]>();
-  const waiting = new Map<string, Run["waiting"]>();
-  await Promise.all([
-    ...[...byObject].map(async ([object, ids]) => {
-      for (const view of await withDeadline(schedulerOf(ctx.env, object).views(ids), OBJECT_MS, "the scheduler"))
-        views.set(view.runId, view);
-    }),
-    ...[...unfed].map(async ([scorecardId, ids]) => {
-      if (scorecardId === "") return;
-      for (const item of await withDeadline(scorecardOf(ctx.env, scorecardId).waiting(ids), OBJECT_MS, "the scorecard"))
-        waiting.set(item.runId, item.waiting);
-    }),
-  ]);
+  const open = rows.filter((row) => !isTerminal(row.status));
+  const views = await viewsOf(ctx, open);
+  const waiting = await waitingOf(
+    ctx,
+    open.filter((row) => !views.has(row.id)),
+  );
   return rows.map((row) => {
     const view = views.get(row.id);
     const run = runOf(row);

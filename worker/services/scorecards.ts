@@ -231,10 +231,12 @@ export async function retryScorecard(
   input: { params: ParamsOf<Ops["retry_scorecard"]>; query: QueryOf<Ops["retry_scorecard"]> },
 ): Promise<Scorecard> {
   const row = await findScorecard(ctx, input.params.id);
-  if (!isTerminal(row.status))
-    throw new EverdictError("CONFLICT", `scorecard '${row.id}' is still ${row.status}; retry it when it has ended`, {
-      data: { status: row.status },
+  if (!isTerminal(row.status)) {
+    const { status } = await live(ctx, row);
+    throw new EverdictError("CONFLICT", `scorecard '${row.id}' is still ${status}; retry it when it has ended`, {
+      data: { status },
     });
+  }
   const wanted = input.query.class;
   const old = await ctx.store
     .select()
