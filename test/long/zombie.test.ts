@@ -20,16 +20,14 @@ afterAll(async () => {
 });
 
 const submit = (target: string) =>
-  plane
-    .client()
-    .call("submit_run", {
-      body: {
-        harness: { spec: { kind: "command", command: "sleep 3; echo done" } },
-        case: { id: "c", task: "t" },
-        runtime: target,
-        retries: 0,
-      },
-    });
+  plane.client().call("submit_run", {
+    body: {
+      harness: { spec: { kind: "command", command: "sleep 3; echo done" } },
+      case: { id: "c", task: "t" },
+      runtime: target,
+      retries: 0,
+    },
+  });
 const runOf = (id: string) => plane.client().call("get_run", { params: { id } });
 
 test("runs of a killed and of a frozen runner start again with a higher epoch, and the late answer is refused", {
