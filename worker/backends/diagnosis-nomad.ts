@@ -318,11 +318,11 @@ const CLIENT: DiagnosisRow[] = [
 
 const REGISTER: DiagnosisRow[] = [
   {
-    code: "UNIT_CONFLICT",
+    code: "NAME_CONFLICT",
     sources: ["register"],
     message: /job already exists|conflicting job modify index/,
     phase: "schedule",
-    class: "infra",
+    class: "config",
     retryable: false,
     action: "fail",
     graceSec: 0,

@@ -31,6 +31,8 @@ export class FakeCluster {
   index = 10;
   /** Called when a task has started; its answer ends the task at once. */
   program: ((job: JobBody, alloc: FakeAllocation) => Ending | null) | null = null;
+  /** Really runs tasks; without one they end when a test says so. */
+  executor: { start(body: JobBody, alloc: FakeAllocation): void; interrupt(alloc: FakeAllocation): void } | null = null;
   /** Why an image cannot be pulled, by its name; null when it can. */
   registry: (image: string) => string | null = () => null;
   /** Jobs registered under a name, over all its lives: what must never be above one. */
@@ -179,6 +181,7 @@ export class FakeCluster {
     this.event(alloc, "main", "Started", "Task started by client");
     const ending = this.program?.(body, alloc) ?? null;
     if (ending !== null) this.endTask(alloc, ending);
+    else this.executor?.start(body, alloc);
   }
 
   /** A task that cannot start. */
@@ -196,6 +199,7 @@ export class FakeCluster {
     alloc.stdout += ending.stdout ?? "";
     alloc.stderr += ending.stderr ?? "";
     alloc.containerAlive = false;
+    alloc.killedAtMs = null;
     const node = this.nodes.get(alloc.node);
     if (node && !node.alive) return;
     const { exitCode, oomKilled = false } = ending;
@@ -246,6 +250,7 @@ export class FakeCluster {
     const killMs = Math.min(MAX_KILL_MS, (task?.KillTimeout ?? 5e9) / 1e6);
     this.event(alloc, "main", "Killing", `Sent interrupt. Waiting ${killMs / 1_000}s before force killing`);
     alloc.killedAtMs = this.clock.now() + killMs;
+    this.executor?.interrupt(alloc);
   }
 
   /** Ends what was killed long enough ago; called before every answer. */

@@ -11,13 +11,12 @@ import type {
   WatchedUnit,
 } from "../backend.ts";
 import type { Transport } from "../transport/transport.ts";
-import { deleteVariable, stopJob } from "./calls.ts";
 import { NomadClient } from "./client.ts";
 import type { NomadSpec } from "./document.ts";
 import { jobLogs } from "./logs.ts";
 import { type ObserverContext, observeJobs } from "./observe.ts";
-import { eachOf } from "./pool.ts";
 import { probeNomad } from "./probe.ts";
+import { collectJobs, stopJobs } from "./remove.ts";
 import { startJob } from "./start.ts";
 
 export interface NomadOptions {
@@ -57,20 +56,12 @@ export class NomadBackend implements Backend {
     return observeJobs(this.#context, units, options);
   }
 
-  async stop(names: readonly string[]): Promise<void> {
-    await eachOf(names, (name) => stopJob(this.#context.client, name));
+  stop(names: readonly string[]): Promise<void> {
+    return stopJobs(this.#context.client, this.#context.owner, names);
   }
 
-  /**
-   * Deletes the job's variable, and stops the job: one that Nomad would place once more must not, and one that was
-   * given up as unable to start must go. The job itself stays until the server's own garbage collection.
-   */
-  async collect(names: readonly string[]): Promise<void> {
-    const { client } = this.#context;
-    await eachOf(names, async (name) => {
-      await stopJob(client, name);
-      await deleteVariable(client, name);
-    });
+  collect(names: readonly string[]): Promise<void> {
+    return collectJobs(this.#context.client, this.#context.owner, names);
   }
 
   logs(name: string, options: LogOptions): Promise<LogTail> {

@@ -19,18 +19,20 @@ export const isGone = (clientStatus: string): boolean => clientStatus === "compl
 
 const eventsOf = (alloc: Allocation, task: string): TaskEvent[] => alloc.TaskStates[task]?.Events ?? [];
 
-/** The infrastructure's own words about an allocation, task by task. */
+/** The infrastructure's own words about an allocation: what tells most, then its state, then all in order. */
 export function wordsOfAllocation(alloc: Allocation): string[] {
   const words = Object.keys(alloc.TaskStates)
     .sort()
     .flatMap((task) =>
-      eventsOf(alloc, task).map((event) =>
-        `${task === MAIN_TASK ? "" : `${task}: `}${event.Type}: ${event.DisplayMessage.trim()}`.slice(0, 2_000),
-      ),
+      eventsOf(alloc, task).map((event) => `${task === MAIN_TASK ? "" : `${task}: `}${wordsOfEvent(event)}`),
     );
   const status = `allocation ${alloc.ID.slice(0, 8)}: ${alloc.ClientStatus}, desired ${alloc.DesiredStatus}`;
-  return [`${status}${alloc.DesiredDescription === "" ? "" : ` (${alloc.DesiredDescription})`}`, ...words].slice(-50);
+  const state = `${status}${alloc.DesiredDescription === "" ? "" : ` (${alloc.DesiredDescription})`}`;
+  const telling = tellingEvent(alloc);
+  return [...(telling === null ? [] : [wordsOfEvent(telling)]), state, ...words].slice(0, 50);
 }
+
+const wordsOfEvent = (event: TaskEvent): string => `${event.Type}: ${event.DisplayMessage.trim()}`.slice(0, 1_900);
 
 /** Memory ran out in the task or in one of its children, which looks the same (N 31). */
 export const ranOutOfMemory = (alloc: Allocation): boolean =>

@@ -1,15 +1,7 @@
-import type { BackendOwner, ObserveOptions, SeenUnit, Sighting, UnitEnd, WatchedUnit } from "../backend.ts";
+import type { BackendOwner, ObserveOptions, SeenUnit, Sighting, WatchedUnit } from "../backend.ts";
 import { failureOf, isOver, wordsOf } from "../diagnosis.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
-import {
-  allocationsOf,
-  blockedEvaluations,
-  deleteVariable,
-  jobAllocations,
-  liveJobs,
-  readJob,
-  variablesOf,
-} from "./calls.ts";
+import { allocationsOf, blockedEvaluations, jobAllocations, liveJobs, readJob } from "./calls.ts";
 import type { NomadClient } from "./client.ts";
 import { collectEnd } from "./collect.ts";
 import type { NomadSpec } from "./document.ts";
@@ -26,6 +18,7 @@ import {
 import { type ListedJob, type Listing, listJobs } from "./listing.ts";
 import { placementWords } from "./placement.ts";
 import { eachOf } from "./pool.ts";
+import { isOurs, sweepVariables } from "./remove.ts";
 import type { Allocation } from "./shapes.ts";
 
 /*
@@ -45,10 +38,6 @@ export interface ObserverContext {
 /** Jobs looked at singly in one pass; the others are news of the next one. */
 const MAX_SINGLE = 100;
 const MAX_WAIT_MS = 20_000;
-/** A variable is written before its job, and a start is repeated for 10 minutes. */
-const START_WINDOW_MS = 900_000;
-/** Variables deleted in one sweep. */
-const MAX_SWEPT = 200;
 const MAX_GRACE_SEC = 300;
 /** 360 s of the Scheduler for grading and collecting, and 60 s for the node to come back. */
 const LOST_SLACK_SEC = 420;
@@ -66,7 +55,10 @@ export async function observeJobs(
   try {
     const listing = await awaitNews(context, units, Math.min(options.waitMs, MAX_WAIT_MS));
     const listed = await listedNames(context);
-    if (options.sweep === true) await sweepVariables(context, new Set([...listed, ...units.map(({ name }) => name)]));
+    if (options.sweep === true) {
+      const alive = new Set([...listed, ...units.map(({ name }) => name)]);
+      await sweepVariables(context.client, context.owner, prefixOf(context.owner), alive, context.now());
+    }
     const pass = new Pass(context, listing);
     await pass.prepare(units);
     const seen = await eachOf(units, (unit) => pass.see(unit));
@@ -80,7 +72,8 @@ export async function observeJobs(
 function isNews(job: ListedJob | undefined): boolean {
   if (job === undefined) return true;
   if (job.allocations.length === 0) return job.status === "dead";
-  return job.allocations.every((state) => isEnded(state));
+  // One that has ended beside a live one was replaced, which must not pass for the same run.
+  return job.allocations.some((state) => isEnded(state));
 }
 
 const signature = (listing: Listing): string =>
@@ -108,17 +101,7 @@ async function awaitNews(context: ObserverContext, units: readonly WatchedUnit[]
 /** Names of live jobs that carry our labels; only those may ever be stopped by a sweep. */
 async function listedNames({ client, owner }: ObserverContext): Promise<string[]> {
   const jobs = await liveJobs(client, prefixOf(owner));
-  return jobs
-    .filter(({ Meta }) => Meta.everdict_deployment === owner.deployment && Meta.everdict_object === owner.object)
-    .map(({ ID }) => ID);
-}
-
-/** Deletes variables of jobs that nobody knows any more: they outlive their jobs (N 44). */
-async function sweepVariables({ client, owner, now }: ObserverContext, alive: ReadonlySet<string>): Promise<void> {
-  const { rows, serverTimeMs } = await variablesOf(client, prefixOf(owner));
-  const before = (serverTimeMs ?? now()) - START_WINDOW_MS;
-  const left = rows.filter(({ job, modifiedMs }) => modifiedMs < before && !alive.has(job));
-  await eachOf(left.slice(0, MAX_SWEPT), ({ job }) => deleteVariable(client, job));
+  return jobs.filter(({ Meta }) => isOurs(owner, Meta)).map(({ ID }) => ID);
 }
 
 /** From here on an unreachable node has lost the attempt: its time limit, the longest grace, and the Scheduler's slack. */
@@ -159,7 +142,7 @@ class Pass {
   async see(unit: WatchedUnit): Promise<SeenUnit | null> {
     const job = this.#listing.jobs.get(unit.name);
     const away = job?.allocations.includes("unknown") === true && this.#nowMs - job.submittedMs >= lostAfterMs(unit);
-    if (!isNews(job) && !away) return unit.stopping ? null : this.#going(unit, job);
+    if (!isNews(job) && !away) return unit.stopping ? this.#ending(unit) : this.#going(unit, job);
     if (this.#single >= MAX_SINGLE) return null;
     this.#single++;
     try {
@@ -168,7 +151,7 @@ class Pass {
     } catch (error) {
       // One node's trouble must not hide all other units; a missing right concerns them all.
       if (!(error instanceof ClusterError) || error.reason === "denied") throw error;
-      if (unit.stopping) return null;
+      if (unit.stopping) return this.#ending(unit);
       return this.#seen(unit, "running", {
         detail: `the job has ended; its result cannot be read yet: ${error.message}`,
       });
@@ -180,12 +163,16 @@ class Pass {
     return { runId, epoch, name, state, node: null, detail: null, end: null, ...rest };
   }
 
+  #ending(unit: WatchedUnit): SeenUnit {
+    return this.#seen(unit, "running", { detail: "asked to end" });
+  }
+
   /** A job that waits for a place, is on its way or runs. */
   #going(unit: WatchedUnit, job: ListedJob | undefined): SeenUnit {
     const states = job?.allocations ?? [];
     const alloc = this.#pending.get(unit.name);
     if (states.length === 0) return this.#unplaced(unit, job?.submittedMs ?? this.#nowMs);
-    if (states.includes("running")) return this.#seen(unit, "running", { detail: secondLife(states) });
+    if (states.includes("running")) return this.#seen(unit, "running");
     if (states.includes("unknown")) {
       const detail = "the node does not answer; the job may be running there and is waited for";
       return this.#seen(unit, "running", { detail });
@@ -214,17 +201,18 @@ class Pass {
   }
 
   /** Gone only when every allocation it ever had is over: 'dead' comes at once, while the task lives (N 13). */
-  async #stopping(unit: WatchedUnit): Promise<SeenUnit | null> {
+  async #stopping(unit: WatchedUnit): Promise<SeenUnit> {
     const allocations = await jobAllocations(this.#context.client, unit.name);
-    if (!allocations.every((alloc) => isGone(alloc.ClientStatus))) return this.#lost(unit, allocations);
+    if (!allocations.every((alloc) => isGone(alloc.ClientStatus)))
+      return this.#lost(unit, allocations) ?? this.#ending(unit);
     const job = await readJob(this.#context.client, unit.name);
-    return job === null || job.Status === "dead" ? this.#seen(unit, "stopped") : null;
+    return job === null || job.Status === "dead" ? this.#seen(unit, "stopped") : this.#ending(unit);
   }
 
   /** Nothing on a node that is away ends until it is back, so past its time the attempt is given up unconfirmed. */
-  async #away(unit: WatchedUnit, job: ListedJob | undefined): Promise<SeenUnit | null> {
+  async #away(unit: WatchedUnit, job: ListedJob | undefined): Promise<SeenUnit> {
     const lost = this.#lost(unit, await jobAllocations(this.#context.client, unit.name));
-    return lost ?? (unit.stopping ? null : this.#going(unit, job));
+    return lost ?? (unit.stopping ? this.#ending(unit) : this.#going(unit, job));
   }
 
   #lost(unit: WatchedUnit, allocations: readonly Allocation[]): SeenUnit | null {
@@ -239,17 +227,14 @@ class Pass {
     const { client } = this.#context;
     const allocations = await jobAllocations(client, unit.name);
     if (allocations.length === 0) return this.#withoutAllocation(unit);
-    const live = allocations.find((alloc) => !isEnded(alloc.ClientStatus));
-    const last = allocations.at(-1);
-    const node = (live ?? last)?.NodeName || null;
-    if (live !== undefined) {
-      const state = live.ClientStatus === "pending" ? "pending" : "running";
-      return this.#seen(unit, state, { node, detail: secondLife(allocations.map(({ ClientStatus }) => ClientStatus)) });
-    }
-    const collected = await collectEnd(client, unit, allocations, this.#nowMs);
+    const ended = allocations.filter((alloc) => isEnded(alloc.ClientStatus));
+    const node = (ended[0] ?? allocations[0])?.NodeName || null;
+    const first = ended[0];
+    // The listing was ahead of this read.
+    if (first === undefined) return this.#seen(unit, "running", { node });
+    const collected = await collectEnd(client, unit, ended, this.#nowMs);
     if ("wait" in collected) return this.#seen(unit, "running", { node, detail: collected.wait });
-    const end: UnitEnd = collected.end;
-    return this.#seen(unit, "finished", { node, end });
+    return this.#seen(unit, "finished", { node, end: collected.end });
   }
 
   /** Nothing in the listing, or dead without ever having had a place: asked for singly before it counts. */
@@ -260,6 +245,3 @@ class Pass {
     return this.#seen(unit, "stopped", { detail: "the job was stopped on the cluster before it had a place" });
   }
 }
-
-const secondLife = (states: readonly string[]): string | null =>
-  states.length > 1 ? `Nomad has placed this job ${states.length} times; only one result is taken` : null;

@@ -42,13 +42,12 @@ export async function probeNomad(
       await checkNodes(client, found, signal);
       await checkDocument(client, spec, owner, found, now, signal);
     }
-    return { reachable: true, ...found, policy };
+    return { reachable: found.reason === null, ...found, policy };
   } catch (error) {
     const fault = faultOf(error);
     const reason = error instanceof ClusterError ? transportReason(error) : "api";
     found.checks.push({ name: "address", ok: false, detail: fault.message, fix: addressFix(reason, spec.addr) });
-    const reachable = error instanceof ClusterError && error.httpStatus !== null;
-    return { reachable, detail: fault.message, reason, checks: found.checks, nodeOs: found.nodeOs, policy };
+    return { reachable: false, detail: fault.message, reason, checks: found.checks, nodeOs: found.nodeOs, policy };
   }
 }
 
