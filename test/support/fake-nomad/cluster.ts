@@ -145,7 +145,8 @@ export class FakeCluster {
     for (const task of body.TaskGroups?.[0]?.Tasks ?? [])
       alloc.tasks[task.Name] = { State: "pending", Failed: false, Events: [] };
     this.event(alloc, "main", "Received", "Task received by client");
-    this.event(alloc, "main", "Task Setup", "Building Task Directory");
+    const Details = { message: "Building Task Directory" };
+    this.event(alloc, "main", "Task Setup", "Building Task Directory", { Details });
     this.begin(alloc);
   }
 

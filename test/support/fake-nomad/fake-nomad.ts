@@ -92,7 +92,7 @@ export class FakeNomad {
       try {
         parsed = JSON.parse(body);
       } catch {
-        return text(400, "invalid character at the beginning of value");
+        return text(400, "unexpected EOF");
       }
     }
     const call: Call = {
@@ -118,6 +118,9 @@ export class FakeNomad {
     const denied = (right: string): Answer | null =>
       this.#allowed(call, right) ? null : text(403, "Permission denied");
     const [, , kind = "", id = "", verb = ""] = path.split("/");
+    // A register in a namespace that is not there is refused before any right is looked at.
+    if (path === "/v1/jobs" && method === "POST" && call.token && !this.#namespaces.has(call.namespace))
+      return register(this.cluster, call.body, this.#namespaces);
     if (path === "/v1/jobs" && method === "POST")
       return denied("submit-job") ?? register(this.cluster, call.body, this.#namespaces);
     if (path === "/v1/jobs" && method === "GET") return denied("list-jobs") ?? this.#listJobs(call);

@@ -38,6 +38,8 @@ export interface ObserverContext {
 /** Jobs looked at singly in one pass; the others are news of the next one. */
 const MAX_SINGLE = 100;
 const MAX_WAIT_MS = 20_000;
+/** How long the start of a job may still be news, without keeping what was told. */
+const NEW_JOB_MS = 25_000;
 const MAX_GRACE_SEC = 300;
 /** 360 s of the Scheduler for grading and collecting, and 60 s for the node to come back. */
 const LOST_SLACK_SEC = 420;
@@ -76,6 +78,13 @@ function isNews(job: ListedJob | undefined): boolean {
   return job.allocations.some((state) => isEnded(state));
 }
 
+/**
+ * Worth telling at once: an end, or a job that runs and was made so lately that its start may not have been told. A start
+ * later than that wakes the blocking listing, or is told when its wait is over.
+ */
+const isTold = (job: ListedJob | undefined, nowMs: number): boolean =>
+  isNews(job) || (job?.allocations.includes("running") === true && nowMs - job.submittedMs < NEW_JOB_MS);
+
 const signature = (listing: Listing): string =>
   [...listing.jobs].map(([name, job]) => `${name} ${job.status} ${job.allocations.join(" ")}`).join("\n");
 
@@ -86,7 +95,8 @@ async function awaitNews(context: ObserverContext, units: readonly WatchedUnit[]
   const deadline = now() + waitMs;
   let listing = await listJobs(client, prefixOf(owner), names, null);
   const first = signature(listing);
-  while (units.length > 0 && !units.some((unit) => isNews(listing.jobs.get(unit.name)))) {
+  const nowMs = listing.serverTimeMs ?? now();
+  while (units.length > 0 && !units.some((unit) => isTold(listing.jobs.get(unit.name), nowMs))) {
     const began = now();
     const left = deadline - began;
     if (left < POLL_GAP_MS) break;
