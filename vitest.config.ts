@@ -51,6 +51,18 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      // Whatever cluster KUBECONFIG (or NOMAD_ADDR and NOMAD_TOKEN) names; each file says when it is skipped.
+      {
+        test: {
+          name: "clusters",
+          include: ["test/clusters/**/*.test.ts"],
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+      // The backends against fakes that have the clusters' own laws.
+      { test: { name: "backends", include: ["test/backends/**/*.test.ts"], testTimeout: 120_000 } },
       // Minutes of real time: leases that run out, hundreds of kills. `npm run test:long`.
       ...(process.env.EVERDICT_LONG
         ? [{ test: { name: "long", include: ["test/long/**/*.test.ts"], hookTimeout: 60_000, fileParallelism: false } }]

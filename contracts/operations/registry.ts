@@ -245,6 +245,7 @@ const validates = {
       detail: z.string(),
       reason: z.string().nullable(),
       checks: z.array(Check),
+      policy: z.string().optional().describe("Least-privilege policy of the cluster, to paste"),
       receipt: z.string().nullable(),
     }),
     maxBodyBytes: 256 * 1024,

@@ -320,7 +320,10 @@ export function beginAttempt(
       absentAt: null,
       node: null,
       ranOn: null,
-      version: null,
+      // Bound now: every later word about this unit goes where it was started, whatever is registered meanwhile.
+      version: state.object.startsWith("cluster:")
+        ? (entry.demand.pinnedVersion ?? state.envelope?.version ?? null)
+        : null,
       detail: null,
       stopAt: null,
       stopTries: 0,

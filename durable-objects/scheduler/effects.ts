@@ -121,7 +121,7 @@ export class Effects {
         runId: ref.runId,
         workspace: demand.workspace,
         target: demand.target,
-        pinnedVersion: demand.pinnedVersion,
+        pinnedVersion: entry.attempt?.unit?.version ?? demand.pinnedVersion,
         epoch: ref.epoch,
         name: attempt.unit?.name ?? nameFor(state.objectHash, ref),
         objectHash: state.objectHash,

@@ -372,6 +372,11 @@ const SCHEDULE_ROWS: DiagnosisRow[] = [
   unschedulable("UNSCHEDULABLE_PODS", /Too many pods/, "every node holds as many pods as it may; add nodes"),
   unschedulable(
     "UNSCHEDULABLE_SELECTOR",
+    /didn't match Pod's node affinity\/selector.*untolerated taint|untolerated taint.*didn't match Pod's node affinity\/selector/,
+    "some nodes lack the labels asked for, the others have a taint; correct nodeSelector of the runtime, or add the taint to its 'tolerations'",
+  ),
+  unschedulable(
+    "UNSCHEDULABLE_SELECTOR",
     /didn't match Pod's node affinity\/selector|didn't satisfy .*(affinity|topology)/,
     "no node carries the labels asked for; correct nodeSelector of the runtime, or label a node",
   ),

@@ -1,5 +1,4 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { EverdictError } from "../../contracts/errors.ts";
 import type {
   DispatcherRpc,
   FeedAnswer,
@@ -10,88 +9,44 @@ import type {
   StartAnswer,
 } from "../../contracts/rpc.ts";
 import { sha256 } from "../auth/digest.ts";
-import { type ResolvedTarget, resolveTarget } from "../compute/resolve.ts";
 import { iso, storeOf } from "../context.ts";
-import { configOf, type Env, schedulerOf } from "../environment.ts";
+import { type Env, schedulerOf } from "../environment.ts";
 import { activeObjects, runs, scorecards } from "../store/schema.ts";
+import { observeClusters, startOnClusters, stopOnClusters } from "./cluster.ts";
 import { feed } from "./feed.ts";
-import { forgetLocal, observeLocal, startLocal, stopLocal } from "./local.ts";
+import { observeLocal, startLocal, stopLocal } from "./local.ts";
 import { settle } from "./settle.ts";
 
 type Units = Parameters<DispatcherRpc["observe"]>[1];
 
 const isLocal = (object: string): boolean => object.startsWith("local:");
 
-async function versionsOf(env: Env, grants: readonly Grant[]): Promise<Map<Grant, ResolvedTarget | EverdictError>> {
-  const store = storeOf(env);
-  const out = new Map<Grant, ResolvedTarget | EverdictError>();
-  for (const grant of grants) {
-    try {
-      out.set(
-        grant,
-        await resolveTarget(store, configOf(env), { workspace: grant.workspace, person: null }, grant.target),
-      );
-    } catch (error) {
-      if (!(error instanceof EverdictError) || error.status >= 500) throw error;
-      out.set(grant, error);
-    }
-  }
-  return out;
-}
+/** First 8 hex digits of the object's hash: what names and labels of its units begin with. */
+const hashOf = async (object: string): Promise<string> => (await sha256(object)).slice(0, 8);
 
 /** Starts granted attempts: the runtime's spec, version and credential are read now, so that what was registered or rotated counts. */
 export async function start(env: Env, object: string, grants: Grant[]): Promise<StartAnswer[]> {
-  const resolved = await versionsOf(env, grants);
-  const startable = grants.filter((grant) => !(resolved.get(grant) instanceof EverdictError));
-  const answers: StartAnswer[] = [];
-  for (const grant of grants) {
-    const found = resolved.get(grant);
-    if (!(found instanceof EverdictError)) continue;
-    const failure = {
-      stage: "dispatch" as const,
-      class: "config" as const,
-      code: "RUNTIME_GONE",
-      message: found.message,
-      retryable: false,
-    };
-    answers.push({ kind: "failed", runId: grant.runId, epoch: grant.epoch, failure });
-  }
-  if (startable.length === 0) return answers;
-  if (!isLocal(object)) {
-    const failure = {
-      stage: "dispatch" as const,
-      class: "config" as const,
-      code: "NO_BACKEND",
-      message: "this version runs jobs on runners and local runtimes only",
-      retryable: false,
-    };
-    return [...answers, ...startable.map(({ runId, epoch }) => ({ kind: "failed" as const, runId, epoch, failure }))];
-  }
-  const version = (grant: Grant): string => {
-    const found = resolved.get(grant);
-    return found instanceof EverdictError || !found?.runtime ? "0.0.0" : found.runtime.version;
-  };
-  return [...answers, ...(await startLocal(env, startable, version))];
+  return isLocal(object) ? startLocal(env, grants) : startOnClusters(env, await hashOf(object), grants);
 }
 
 /** One observe pass: one listing for all units, then the answer goes back to the object. */
 export async function observe(env: Env, object: string, units: Units): Promise<void> {
-  if (!isLocal(object)) return;
-  const observation = await observeLocal(env, (await sha256(object)).slice(0, 8), units);
+  const hash = await hashOf(object);
+  const { observation, collect } = isLocal(object)
+    ? await observeLocal(env, hash, units)
+    : await observeClusters(env, hash, units);
   await schedulerOf(env, object).observed(observation);
-  // Only now is the result durable in the object.
-  await forgetLocal(
-    env,
-    observation.units.filter(({ state }) => state === "finished" || state === "stopped").map(({ name }) => name),
-  );
+  // Only now are the ends durable in the object.
+  await collect();
 }
 
-export async function stop(env: Env, object: string, units: { name: string }[]): Promise<void> {
+export async function stop(env: Env, object: string, units: Parameters<DispatcherRpc["stop"]>[1]): Promise<void> {
   if (isLocal(object))
     await stopLocal(
       env,
       units.map(({ name }) => name),
     );
+  else await stopOnClusters(env, await hashOf(object), units);
 }
 
 export async function markActive(

@@ -1,7 +1,7 @@
 import { EverdictError } from "../../contracts/errors.ts";
 import type { Job } from "../../contracts/job.ts";
 import { attemptName } from "../../contracts/names.ts";
-import type { Grant } from "../../contracts/rpc.ts";
+import type { Grant, StartAnswer } from "../../contracts/rpc.ts";
 import type { Failure } from "../../contracts/run.ts";
 import { type AttemptRef, LEASE_MS, type LeasedAttempt } from "../../contracts/runner-protocol.ts";
 import { sign } from "../auth/digest.ts";
@@ -20,6 +20,20 @@ export type Readied =
   | { kind: "ready"; attempt: LeasedAttempt }
   | ({ kind: "withheld"; reason: "secrets-unavailable"; detail: string; retryAfterSec: number } & AttemptRef)
   | ({ kind: "rejected"; failure: Failure } & AttemptRef);
+
+/** The Scheduler's answer for a grant that cannot be handed over. */
+export function refusedStart(item: Exclude<Readied, { kind: "ready" }>): StartAnswer {
+  const { runId, epoch } = item;
+  if (item.kind === "rejected") return { runId, epoch, kind: "failed", failure: item.failure };
+  return {
+    runId,
+    epoch,
+    kind: "withheld",
+    reason: item.reason,
+    detail: item.detail,
+    retryAfterSec: item.retryAfterSec,
+  };
+}
 
 export const logToken = async (config: Config, runId: string, epoch: number): Promise<string> =>
   `${runId}.${epoch}.${await sign(config.signingKey, "log", `${runId}.${epoch}`)}`;

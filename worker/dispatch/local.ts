@@ -1,10 +1,13 @@
 import * as z from "zod";
+import { EverdictError } from "../../contracts/errors.ts";
 import { Outcome } from "../../contracts/job.ts";
 import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import { Failure } from "../../contracts/run.ts";
 import type { AttemptRef, LeasedAttempt } from "../../contracts/runner-protocol.ts";
-import type { Env } from "../environment.ts";
-import { readyGrants } from "./grants.ts";
+import { resolveTarget } from "../compute/resolve.ts";
+import { storeOf } from "../context.ts";
+import { configOf, type Env } from "../environment.ts";
+import { readyGrants, refusedStart } from "./grants.ts";
 import { judgeReport } from "./judge-report.ts";
 
 /*
@@ -48,57 +51,60 @@ function startRequest({ leaseMs: _, ...attempt }: LeasedAttempt) {
   return { name: attempt.job.name, ...attempt };
 }
 
-export async function startLocal(
-  env: Env,
-  grants: readonly Grant[],
-  version: (grant: Grant) => string,
-): Promise<StartAnswer[]> {
+/** The version of a local runtime that a grant binds to now. @throws EverdictError NOT_FOUND when it is gone */
+async function versionOf(env: Env, grant: Grant): Promise<string> {
+  const subject = { workspace: grant.workspace, person: null };
+  const { runtime } = await resolveTarget(storeOf(env), configOf(env), subject, grant.target);
+  return runtime?.version ?? "0.0.0";
+}
+
+export async function startLocal(env: Env, grants: readonly Grant[]): Promise<StartAnswer[]> {
   const readied = await readyGrants(env, grants);
   return Promise.all(
-    readied.map(async (item, index): Promise<StartAnswer> => {
-      if (item.kind === "withheld")
-        return {
-          ...refOf(item),
-          kind: "withheld",
-          reason: item.reason,
-          detail: item.detail,
-          retryAfterSec: item.retryAfterSec,
-        };
-      if (item.kind === "rejected") return { ...refOf(item), kind: "failed", failure: item.failure };
-      const { attempt } = item;
-      const grant = grants[index];
+    grants.map(async (grant, index): Promise<StartAnswer> => {
+      const item = readied[index];
+      if (item?.kind !== "ready") return item ? refusedStart(item) : unknownStart(grant, "not readied");
       try {
-        const answer = await call(env, "POST", "/start", startRequest(attempt), CALL_MS);
-        if (!answer.ok)
-          return {
-            ...refOf(attempt),
-            kind: "unknown",
-            error: {
-              code: "LOCAL_ERROR",
-              message: `the local executor answered HTTP ${answer.status}`,
-              retryAfterSec: null,
-            },
-          };
+        const version = await versionOf(env, grant);
+        const answer = await call(env, "POST", "/start", startRequest(item.attempt), CALL_MS);
+        if (!answer.ok) return unknownStart(grant, `the local executor answered HTTP ${answer.status}`);
+        const ranOn = `local:${grant.target.split("@", 1)[0]}@${version}`;
         return {
-          ...refOf(attempt),
+          ...refOf(grant),
           kind: "started",
-          externalId: attempt.job.name,
+          externalId: grant.name,
           node: "control-plane",
-          ranOn: grant ? `local:${grant.target.split("@", 1)[0]}@${version(grant)}` : "local",
-          runtimeVersion: grant ? version(grant) : "0.0.0",
+          ranOn,
+          runtimeVersion: version,
         };
       } catch (error) {
-        return {
-          ...refOf(attempt),
-          kind: "unknown",
-          error: { code: "LOCAL_UNREACHABLE", message: wordsOf(error), retryAfterSec: null },
-        };
+        if (error instanceof EverdictError && error.code === "NOT_FOUND") {
+          const failure = {
+            stage: "dispatch" as const,
+            class: "config" as const,
+            code: "RUNTIME_GONE",
+            message: error.message,
+            retryable: false,
+          };
+          return { ...refOf(grant), kind: "failed", failure };
+        }
+        return unknownStart(grant, wordsOf(error));
       }
     }),
   );
 }
 
-export async function observeLocal(env: Env, objectHash: string, units: Units): Promise<Observation> {
+const unknownStart = (ref: AttemptRef, message: string): StartAnswer => ({
+  ...refOf(ref),
+  kind: "unknown",
+  error: { code: "LOCAL_UNREACHABLE", message, retryAfterSec: null },
+});
+
+export async function observeLocal(
+  env: Env,
+  objectHash: string,
+  units: Units,
+): Promise<{ observation: Observation; collect(): Promise<void> }> {
   let listing: z.infer<typeof Listing>;
   const live = units.some((unit) => !unit.stopping);
   try {
@@ -112,12 +118,8 @@ export async function observeLocal(env: Env, objectHash: string, units: Units): 
     if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
     listing = Listing.parse(await answer.json());
   } catch (error) {
-    return {
-      ok: false,
-      error: { code: "LOCAL_UNREACHABLE", message: wordsOf(error), retryAfterSec: null },
-      units: [],
-      listed: [],
-    };
+    const fault = { code: "LOCAL_UNREACHABLE", message: wordsOf(error), retryAfterSec: null };
+    return { observation: { ok: false, error: fault, units: [], listed: [] }, collect: async () => undefined };
   }
   const byName = new Map(listing.units.map((unit) => [unit.name, unit]));
   const observed = units.map((unit) => observedUnit(unit, byName.get(unit.name)));
@@ -128,7 +130,9 @@ export async function observeLocal(env: Env, objectHash: string, units: Units): 
     .map(({ name }) => name);
   await forgetLocal(env, over);
   const finished = new Set(listing.units.filter(({ state }) => state === "finished").map(({ name }) => name));
-  return { ok: true, error: null, units: observed, listed: [...byName.keys()].filter((name) => !finished.has(name)) };
+  const listed = [...byName.keys()].filter((name) => !finished.has(name));
+  const ended = observed.filter(({ state }) => state === "finished" || state === "stopped").map(({ name }) => name);
+  return { observation: { ok: true, error: null, units: observed, listed }, collect: () => forgetLocal(env, ended) };
 }
 
 function observedUnit(unit: Units[number], found: z.infer<typeof Unit> | undefined): ObservedUnit {
@@ -148,6 +152,6 @@ export async function stopLocal(env: Env, names: readonly string[]): Promise<voi
 }
 
 /** Forgets units whose result is durable elsewhere. */
-export async function forgetLocal(env: Env, names: readonly string[]): Promise<void> {
+async function forgetLocal(env: Env, names: readonly string[]): Promise<void> {
   await Promise.allSettled(names.map((name) => call(env, "DELETE", `/units/${name}`, undefined, CALL_MS)));
 }

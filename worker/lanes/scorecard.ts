@@ -10,7 +10,7 @@ import { defaultTarget, type ResolvedTarget, resolveTarget } from "../compute/re
 import type { Context, Store } from "../context.ts";
 import { list } from "../registry/registry.ts";
 import { datasetCases } from "../store/schema.ts";
-import { checkBackend, checkFits, gate, hasBackend } from "./submit.ts";
+import { checkFits, gate } from "./submit.ts";
 
 export interface StoredCase {
   seq: number;
@@ -131,8 +131,8 @@ async function autoTargets(
       if (RuntimeSpec.parse(JSON.parse(item.row.spec)).kind === "local" && !ctx.config.dev) continue;
       const resolved = await resolveTarget(ctx.store, ctx.config, ctx.principal, item.id);
       const verdict = functionalGate(need, resolved.advertised ?? []);
-      if (verdict.ok && hasBackend(resolved)) capable.push(resolved);
-      else if (!verdict.ok) rejected.push({ runtime: item.id, missing: verdict.missing });
+      if (verdict.ok) capable.push(resolved);
+      else rejected.push({ runtime: item.id, missing: verdict.missing });
     }
     cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined && seen.size < 500);
@@ -174,7 +174,6 @@ export async function scorecardTargets(
       gate(resolved, command, item.case);
       checkFits(resolved, resolveAsk(command, item.case, resolved.runtime?.spec ?? null), item.case.id);
     }
-    checkBackend(resolved);
   }
   return names;
 }

@@ -92,25 +92,6 @@ export function gate(resolved: ResolvedTarget, harness: CommandBody, evalCase: E
   );
 }
 
-/** Kinds of runtime that this version has a backend for. */
-const BACKED: ReadonlySet<string> = new Set(["local"]);
-
-export const hasBackend = (resolved: ResolvedTarget): boolean =>
-  resolved.runtime === null || BACKED.has(resolved.runtime.spec.kind);
-
-/** @throws EverdictError BAD_REQUEST for a runtime that is registered and checked, but not dispatched to yet */
-export function checkBackend(resolved: ResolvedTarget): void {
-  if (hasBackend(resolved)) return;
-  const { id, spec } = resolved.runtime ?? { id: resolved.target, spec: { kind: "unknown" } };
-  throw new EverdictError(
-    "BAD_REQUEST",
-    `runtime '${id}' is of kind '${spec.kind}', which this version registers, validates and probes but does not dispatch to; name 'self', 'self:ws' or a local runtime`,
-    {
-      data: { runtime: id, kind: spec.kind },
-    },
-  );
-}
-
 /** An ask that no pump could ever admit is refused at once. @throws EverdictError BAD_REQUEST */
 export function checkFits(resolved: ResolvedTarget, ask: ResolvedAsk, caseId: string): void {
   const { envelope, runtime } = resolved;

@@ -2,7 +2,9 @@ import { eq } from "drizzle-orm";
 import type { ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { RUN_OPERATIONS } from "../../contracts/operations/runs.ts";
 import { isTerminal } from "../../contracts/run.ts";
+import { sha256 } from "../auth/digest.ts";
 import type { Context } from "../context.ts";
+import { clusterOf } from "../dispatch/cluster.ts";
 import { logOf } from "../environment.ts";
 import { type SseEvent, sseResponse } from "../http/sse.ts";
 import { runOutput } from "../store/schema.ts";
@@ -21,6 +23,8 @@ export async function getLogs(
   const { query } = input;
   const row = await findRun(ctx, input.params.id);
   const tailBytes = query.tailBytes ?? DEFAULT_TAIL_BYTES;
+  const cluster = isTerminal(row.status) ? null : await clusterTail(ctx, row.id, row.object, tailBytes);
+  if (cluster !== null) return cluster;
   const live = await logOf(ctx.env, row.id).lastOutput(query.epoch ?? null, query.stream, tailBytes);
   const kept = isTerminal(row.status)
     ? await ctx.store.select().from(runOutput).where(eq(runOutput.runId, row.id)).get()
@@ -38,6 +42,23 @@ export async function getLogs(
     query.stream === "stdout" ? kept.stdout : query.stream === "stderr" ? kept.stderr : kept.stdout + kept.stderr;
   const bytes = new TextEncoder().encode(text);
   return decodeTail(bytes.length > tailBytes ? bytes.subarray(bytes.length - tailBytes) : bytes);
+}
+
+/** What a unit on a cluster has written so far, both streams as the cluster keeps them; null for any other run. */
+async function clusterTail(ctx: Context, id: string, object: string | null, tailBytes: number): Promise<string | null> {
+  if (!object?.startsWith("cluster:")) return null;
+  const run = await getRun(ctx, { params: { id } });
+  const name = run.attempts.at(-1)?.externalId;
+  if (!name || run.status !== "running") return "";
+  const placed = {
+    runId: id,
+    epoch: run.epoch,
+    workspace: run.workspace,
+    target: run.target,
+    pinnedVersion: run.runtime?.version ?? null,
+  };
+  const { backend } = await clusterOf(ctx.env, (await sha256(object)).slice(0, 8), placed);
+  return (await backend.logs(name, { tailBytes: Math.min(tailBytes, 1024 * 1024) })).text;
 }
 
 /** UTF-8 with what is invalid replaced; a character cut at the start is left out. */

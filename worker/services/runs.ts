@@ -12,7 +12,6 @@ import { readCursor, writeCursor } from "../http/cursor.ts";
 import { renderCase } from "../lanes/job.ts";
 import {
   anonymousHarness,
-  checkBackend,
   checkCase,
   checkFits,
   checkJobSecrets,
@@ -68,7 +67,6 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
   gate(resolved, command, body.case);
   const rendered = await renderCase(command, body.case, resolved.runtime?.spec ?? null);
   checkFits(resolved, rendered.ask, body.case.id);
-  checkBackend(resolved);
   await checkJobSecrets(env, config, store, principal.workspace, command, [body.case]);
   await takeSubmit(env, principal.workspace);
   const row = {

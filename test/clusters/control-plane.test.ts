@@ -1,0 +1,206 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { roleManifest } from "../../worker/backends/k8s/rights.ts";
+import { ControlPlane, until } from "../support/control-plane.ts";
+import { clusterAddress, kubectl } from "./kubectl.ts";
+
+/* The whole way: API, Scheduler object, Dispatcher, a real Kubernetes, grading, scorecard. */
+
+const namespace = `evd-e2e-${Math.random().toString(36).slice(2, 8)}`;
+
+describe.skipIf(!process.env.KUBECONFIG)("a scorecard on a real Kubernetes (KUBECONFIG)", () => {
+  let plane: ControlPlane;
+  let folder: string;
+
+  beforeAll(async () => {
+    const { server, ca } = await clusterAddress();
+    folder = await mkdtemp(join(tmpdir(), "everdict-cluster-"));
+    await writeFile(join(folder, "ca.crt"), ca ?? "");
+    await kubectl(["create", "namespace", namespace]);
+    // Exactly the rights that the probe prints.
+    await kubectl(["apply", "-f", "-"], roleManifest(namespace, { nodes: true }));
+    const token = (await kubectl(["create", "token", "everdict", "-n", namespace, "--duration=1h"])).trim();
+    plane = await ControlPlane.start({ NODE_EXTRA_CA_CERTS: join(folder, "ca.crt") });
+    const client = plane.client();
+    await client.call("put_secret", {
+      params: { name: "K8S_TOKEN" },
+      body: { value: token, use: "cluster", hosts: [new URL(server).host] },
+    });
+    await client.call("put_secret", { params: { name: "AGENT_KEY" }, body: { value: "agent-key-value" } });
+    await client.call("create_runtime", {
+      body: {
+        kind: "k8s",
+        id: "pool",
+        version: "1.0.0",
+        server,
+        authSecret: "K8S_TOKEN",
+        image: "everdict/busybox:1",
+        namespace,
+        maxConcurrent: 8,
+        placementTimeoutSec: 20,
+      },
+    });
+  }, 120_000);
+
+  afterAll(async () => {
+    await plane?.stop();
+    await kubectl(["delete", "namespace", namespace, "--wait=false"]);
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test("the probe passes with exactly the printed rights, and says what they are", { timeout: 60_000 }, async () => {
+    const client = plane.client();
+    const { spec } = await client.call("get_runtime", { params: { id: "pool", version: "1.0.0" } });
+    const probe = await client.call("probe_runtime", { body: spec });
+    expect(probe.checks.filter(({ ok, name }) => !ok && name !== "right.createNamespace")).toEqual([]);
+    expect(probe).toMatchObject({ reachable: true, detail: expect.stringContaining("v1.") });
+    expect(probe.policy).toContain("kind: Role");
+  });
+
+  test("cases of every kind end rightly, each with its cause, and nothing is left behind", {
+    timeout: 300_000,
+  }, async () => {
+    const client = plane.client();
+    await client.call("create_harness", {
+      body: {
+        kind: "command",
+        id: "sh",
+        version: "1.0.0",
+        command: 'echo "$KEY" | wc -c; sh -c "$(cat "$EVD_TASK_FILE")"',
+        env: { KEY: { secretRef: "AGENT_KEY" } },
+        resources: { cpu: 100 },
+      },
+    });
+    const pass = Array.from({ length: 8 }, (_, i) => ({
+      id: `pass-${i}`,
+      task: `echo done ${i}`,
+      graders: [
+        { kind: "contains" as const, value: `done ${i}` },
+        { kind: "contains" as const, value: "16" },
+      ],
+      timeoutSec: 60,
+    }));
+    await client.call("create_dataset", {
+      body: {
+        id: "kinds",
+        version: "1.0.0",
+        cases: [
+          ...pass,
+          { id: "grade-fail", task: "echo no", graders: [{ kind: "contains", value: "yes" }], timeoutSec: 60 },
+          { id: "exit-3", task: "exit 3", graders: [{ kind: "exit-code", equals: 3 }], timeoutSec: 60 },
+          { id: "oom", task: "head -c 400m /dev/zero | tail", resources: { memoryMb: 32 }, timeoutSec: 60 },
+          { id: "timeout", task: "sleep 100", timeoutSec: 3 },
+          { id: "no-image", task: "true", image: "127.0.0.1:9/everdict/absent:1", timeoutSec: 60 },
+          { id: "too-big", task: "true", resources: { memoryMb: 9_000_000 }, timeoutSec: 60 },
+        ],
+      },
+    });
+    const { id } = await client.call("run_scorecard", {
+      body: { dataset: { id: "kinds" }, harness: { id: "sh" }, runtime: "pool", concurrency: 8, retries: 0 },
+    });
+    const waiting: string[] = [];
+    await until("the scorecard has ended", 240_000, async () => {
+      const { items } = await client.call("list_scorecard_runs", { params: { id }, query: { limit: 200 } });
+      waiting.push(...items.flatMap((run) => (run.waiting ? [run.waiting.reason] : [])));
+      return (await client.call("get_scorecard", { params: { id } })).finishedAt;
+    });
+    const { items } = await client.call("list_scorecard_runs", { params: { id }, query: { limit: 200 } });
+    const ends = Object.fromEntries(
+      items.map((run) => [run.caseId, run.failure ? run.failure.code : `${run.status} ${run.result?.score}`]),
+    );
+    expect(ends).toMatchObject({
+      ...Object.fromEntries(pass.map((item) => [item.id, "succeeded 1"])),
+      "grade-fail": "succeeded 0",
+      "exit-3": "succeeded 1",
+      oom: "OOM_KILLED",
+      timeout: "TIMEOUT",
+    });
+    const failure = (caseId: string) => items.find((run) => run.caseId === caseId)?.failure;
+    expect(failure("oom")?.message).toContain("memoryMb");
+    expect(failure("no-image")).toMatchObject({ class: "config", message: expect.stringContaining("absent") });
+    expect(failure("too-big")?.message).toMatch(/memory/i);
+    const first = items.find((run) => run.caseId === "pass-0");
+    expect(first?.provenance).toMatchObject({ ranOn: "k8s:pool@1.0.0", attestation: "managed" });
+    await until("jobs, pods and Secrets are gone", 60_000, async () => {
+      const left = await kubectl(["get", "jobs,pods,secrets", "-n", namespace, "-o", "name"]);
+      return left.trim() === "";
+    });
+    const { lanes } = await client.call("get_queue");
+    expect(lanes.find(({ target }) => target === "pool")).toMatchObject({
+      lane: "rt:default:pool@1.0.0",
+      slots: { inFlight: 0 },
+      health: { state: "ok" },
+    });
+  });
+
+  test("the server is killed while jobs run: each ends once, on the same cluster", { timeout: 240_000 }, async () => {
+    const client = plane.client();
+    await client.call("create_harness", {
+      body: {
+        kind: "command",
+        id: "slow",
+        version: "1.0.0",
+        command: "sleep 6; echo {{task}}",
+        resources: { cpu: 100 },
+        resources: { cpu: 100 },
+      },
+    });
+    await client.call("create_dataset", {
+      body: {
+        id: "slow",
+        version: "1.0.0",
+        cases: Array.from({ length: 12 }, (_, i) => ({
+          id: `s${i}`,
+          task: `t${i}`,
+          expected: `t${i}`,
+          graders: [{ kind: "contains" as const }],
+          timeoutSec: 60,
+        })),
+      },
+    });
+    const { id } = await client.call("run_scorecard", {
+      body: { dataset: { id: "slow" }, harness: { id: "slow" }, runtime: "pool", concurrency: 8, retries: 0 },
+    });
+    for (let i = 0; i < 3; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      await plane.kill();
+      await plane.up();
+    }
+    const card = await until("the scorecard has ended", 150_000, async () => {
+      const now = await client.call("get_scorecard", { params: { id } });
+      return now.finishedAt === null ? null : now;
+    });
+    expect(card).toMatchObject({ progress: { succeeded: 12 }, summary: { passRate: 1 } });
+    for await (const run of client.all("list_scorecard_runs", { params: { id } }))
+      expect(
+        run.attempts.map(({ state }) => state),
+        run.id,
+      ).toEqual(["succeeded"]);
+  });
+
+  test("a cancelled run's pod is gone before its slot is free", { timeout: 120_000 }, async () => {
+    const client = plane.client();
+    const { id } = await client.call("submit_run", {
+      body: {
+        harness: { spec: { kind: "command", command: "echo up; sleep 300" } },
+        case: { id: "c", task: "t" },
+        runtime: "pool",
+      },
+    });
+    await until("it runs", 60_000, async () => (await client.call("get_run", { params: { id } })).status === "running");
+    await until("its output can be read", 20_000, async () =>
+      (await client.call("get_run_logs", { params: { id } })).includes("up"),
+    );
+    await client.call("cancel_run", { params: { id } });
+    await until(
+      "it is cancelled",
+      90_000,
+      async () => (await client.call("get_run", { params: { id } })).status === "cancelled",
+    );
+    expect(
+      (await kubectl(["get", "pods", "-n", namespace, "--field-selector=status.phase=Running", "-o", "name"])).trim(),
+    ).toBe("");
+  });
+});

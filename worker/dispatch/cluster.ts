@@ -1,0 +1,192 @@
+import { EverdictError } from "../../contracts/errors.ts";
+import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
+import type { AttemptRef } from "../../contracts/runner-protocol.ts";
+import type { Backend, SeenUnit, Sighting } from "../backends/backend.ts";
+import { type ClusterSpec, clusterBackend } from "../compute/cluster.ts";
+import { resolveTarget } from "../compute/resolve.ts";
+import { storeOf } from "../context.ts";
+import { configOf, type Env } from "../environment.ts";
+import { logEvent } from "../observability/log.ts";
+import { readyGrants, refusedStart } from "./grants.ts";
+import { judgeReport } from "./judge-report.ts";
+
+/** A blocking listing waits so long for a change by the cluster's own mechanism. */
+const LISTING_MS = 20_000;
+
+type Units = Parameters<DispatcherRpc["observe"]>[1];
+type Unit = Units[number];
+
+/** What each message of an object names: enough to find the runtime version again. */
+export interface Placed extends AttemptRef {
+  workspace: string;
+  target: string;
+  pinnedVersion: string | null;
+}
+
+const refOf = ({ runId, epoch }: AttemptRef): AttemptRef => ({ runId, epoch });
+
+interface Cluster {
+  backend: Backend;
+  spec: ClusterSpec;
+}
+
+/** The cluster of a runtime version as it is registered now, with the credential as it is stored now. */
+export async function clusterOf(env: Env, objectHash: string, placed: Placed): Promise<Cluster> {
+  const store = storeOf(env);
+  const config = configOf(env);
+  const base = placed.target.split("@", 1)[0] ?? placed.target;
+  const target = placed.pinnedVersion === null ? base : `${base}@${placed.pinnedVersion}`;
+  const resolved = await resolveTarget(store, config, { workspace: placed.workspace, person: null }, target);
+  const spec = resolved.runtime?.spec;
+  if (!spec || spec.kind === "local")
+    throw new EverdictError("UPSTREAM_MISCONFIGURED", `runtime '${target}' is no cluster any more`);
+  // A shared runtime's credential is its owner's, not that of whoever uses it.
+  const owner = resolved.runtime?.owner ?? placed.workspace;
+  return { backend: await clusterBackend(env, config, store, owner, spec, objectHash), spec };
+}
+
+/** Placed things by the runtime version they belong to. */
+function byVersion<T extends Placed>(items: readonly T[]): T[][] {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = JSON.stringify([item.workspace, item.target, item.pinnedVersion]);
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return [...groups.values()];
+}
+
+const faultOf = (error: unknown) =>
+  error instanceof EverdictError
+    ? { code: error.code, message: error.message.slice(0, 500), retryAfterSec: error.retryAfterSec ?? null }
+    : { code: "UPSTREAM_ERROR", message: "the cluster could not be asked", retryAfterSec: null };
+
+export async function startOnClusters(env: Env, objectHash: string, grants: readonly Grant[]): Promise<StartAnswer[]> {
+  const answers = await Promise.all(byVersion(grants).map((group) => startGroup(env, objectHash, group)));
+  return answers.flat();
+}
+
+async function startGroup(env: Env, objectHash: string, grants: readonly Grant[]): Promise<StartAnswer[]> {
+  const [first] = grants;
+  if (!first) return [];
+  let cluster: Cluster;
+  try {
+    cluster = await clusterOf(env, objectHash, first);
+  } catch (error) {
+    const gone = error instanceof EverdictError && (error.status < 500 || error.code === "UPSTREAM_MISCONFIGURED");
+    if (!gone) return grants.map((grant) => ({ ...refOf(grant), kind: "unknown", error: faultOf(error) }));
+    const failure = {
+      stage: "dispatch" as const,
+      class: "config" as const,
+      code: error.code === "NOT_FOUND" ? "RUNTIME_GONE" : "RUNTIME_MISCONFIGURED",
+      message: error.message,
+      retryable: false,
+    };
+    return grants.map((grant) => ({ ...refOf(grant), kind: "failed", failure }));
+  }
+  const { backend, spec } = cluster;
+  const readied = await readyGrants(env, grants);
+  return Promise.all(
+    readied.map(async (item): Promise<StartAnswer> => {
+      if (item.kind !== "ready") return refusedStart(item);
+      const { leaseMs: _, ...attempt } = item.attempt;
+      const result = await backend.start(attempt);
+      if (result.kind === "failed") return { ...refOf(attempt), kind: "failed", failure: result.failure };
+      if (result.kind === "unknown") return { ...refOf(attempt), kind: "unknown", error: result.error };
+      return {
+        ...refOf(attempt),
+        kind: "started",
+        externalId: result.externalId,
+        node: result.node,
+        runtimeVersion: spec.version,
+        ranOn: `${spec.kind}:${spec.id}@${spec.version}`,
+      };
+    }),
+  );
+}
+
+/** One listing per runtime version with attempts in flight. What a failed one would have said stays unsaid. */
+export async function observeClusters(
+  env: Env,
+  objectHash: string,
+  units: Units,
+): Promise<{ observation: Observation; collect(): Promise<void> }> {
+  const groups = byVersion(units);
+  const seen = await Promise.all(groups.map((group) => observeGroup(env, objectHash, group, groups.length === 1)));
+  const good = seen.filter((item) => item.sighting.ok);
+  const observed: ObservedUnit[] = [];
+  const listed = new Set<string>();
+  for (const { group, sighting } of good) {
+    if (!sighting.ok) continue;
+    const asked = new Map(group.map((unit) => [unit.name, unit]));
+    for (const unit of sighting.units) {
+      const facts = asked.get(unit.name);
+      if (facts) observed.push(observedUnit(unit, facts));
+    }
+    for (const name of sighting.listed) listed.add(name);
+  }
+  const bad = seen.find((item) => !item.sighting.ok)?.sighting;
+  const error = bad && !bad.ok ? bad.error : null;
+  const observation: Observation =
+    good.length > 0 || error === null
+      ? { ok: true, error: null, units: observed, listed: [...listed] }
+      : { ok: false, error, units: [], listed: [] };
+  const collect = async () => {
+    await Promise.all(
+      good.map(({ backend, sighting }) => (backend && sighting.ok ? collectEnded(backend, sighting.units) : undefined)),
+    );
+  };
+  return { observation, collect };
+}
+
+async function observeGroup(
+  env: Env,
+  objectHash: string,
+  group: Unit[],
+  alone: boolean,
+): Promise<{ group: Unit[]; backend: Backend | null; sighting: Sighting }> {
+  const [first] = group;
+  if (!first) return { group, backend: null, sighting: { ok: true, units: [], listed: [] } };
+  try {
+    const { backend } = await clusterOf(env, objectHash, first);
+    // Several versions answer together, so none may hold up the others' news.
+    const waitMs = alone && group.some((unit) => !unit.stopping) ? LISTING_MS : 0;
+    return { group, backend, sighting: await backend.observe(group, { waitMs, sweep: true }) };
+  } catch (error) {
+    return { group, backend: null, sighting: { ok: false, error: faultOf(error) } };
+  }
+}
+
+function observedUnit(unit: SeenUnit, facts: Unit): ObservedUnit {
+  const { name, state, node, detail, end } = unit;
+  const verdict =
+    end === null ? null : judgeReport(end.kind === "failure" ? { failure: end.failure } : end.outcome, facts);
+  return { ...refOf(unit), name, state, node, detail, verdict };
+}
+
+/** Removes what is left of units whose end the object has; what fails is swept later. */
+async function collectEnded(backend: Backend, units: readonly SeenUnit[]): Promise<void> {
+  const names = units.filter(({ state }) => state === "finished" || state === "stopped").map(({ name }) => name);
+  if (names.length === 0) return;
+  try {
+    await backend.collect(names);
+  } catch (error) {
+    logEvent("cluster.collect-failed", { units: names.length, ...faultOf(error) });
+  }
+}
+
+export async function stopOnClusters(
+  env: Env,
+  objectHash: string,
+  units: Parameters<DispatcherRpc["stop"]>[1],
+): Promise<void> {
+  await Promise.all(
+    byVersion(units).map(async (group) => {
+      const [first] = group;
+      if (!first) return;
+      const { backend } = await clusterOf(env, objectHash, first);
+      await backend.stop(group.map(({ name }) => name));
+    }),
+  );
+}
