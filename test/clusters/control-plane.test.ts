@@ -144,7 +144,6 @@ describe.skipIf(!process.env.KUBECONFIG)("a scorecard on a real Kubernetes (KUBE
         version: "1.0.0",
         command: "sleep 6; echo {{task}}",
         resources: { cpu: 100 },
-        resources: { cpu: 100 },
       },
     });
     await client.call("create_dataset", {

@@ -107,7 +107,7 @@ export class FakeKubernetes {
     const watch = call.query.get("watch") !== null;
     const verb = watch ? "watch" : call.method === "GET" && name === undefined ? "list" : (VERBS[call.method] ?? "get");
     const full = sub === undefined ? resource : `${resource}/${sub}`;
-    if (this.#refuses(verb, full, namespace)) {
+    if (this.#refuses(verb, full, resource === "namespaces" ? (name ?? "") : namespace)) {
       const group = KINDS[resource]?.group ?? "";
       const what = group === "" ? resource : `${resource}.${group}`;
       return failure(
