@@ -27,12 +27,17 @@ describe.skipIf(!process.env.KUBECONFIG)("load on a real Kubernetes (KUBECONFIG)
 
   const gone = async (attempts: readonly BackendAttempt[]): Promise<void> => {
     const backend = target.backend(owner);
-    for (let n = 0; n < 200; n++) {
+    let open = [...attempts];
+    for (const end = Date.now() + 120_000; Date.now() < end; ) {
       const sighting = await backend.observe(
-        attempts.map((attempt) => watched(attempt, true)),
+        open.map((attempt) => watched(attempt, true)),
         { waitMs: 1_000 },
       );
-      if (sighting.ok && sighting.units.every(({ state }) => state === "stopped")) return;
+      const stopped = new Set(
+        sighting.ok ? sighting.units.filter((seen) => seen.state === "stopped").map(({ name }) => name) : [],
+      );
+      open = open.filter(({ job }) => !stopped.has(job.name));
+      if (open.length === 0) return;
     }
     throw new Error("not gone");
   };
