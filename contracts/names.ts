@@ -121,7 +121,7 @@ const idOf = (kind: IdKind, what: string) =>
   z
     .string()
     .max(40)
-    .regex(new RegExp(`^${kind}${SEPARATOR[kind]}[0-9a-z]{26}$`), `must be a ${what} id: ${kind}${SEPARATOR[kind]}…`)
+    .regex(new RegExp(`^${kind}${SEPARATOR[kind]}[0-9a-z]{1,32}$`), `must be a ${what} id: ${kind}${SEPARATOR[kind]}…`)
     .describe(`Id of a ${what}`);
 
 export const RunId = idOf("run", "run");

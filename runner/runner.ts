@@ -109,9 +109,14 @@ export class Runner {
     }
     this.#draining = true;
     this.#options.log.info("draining", { running: this.#attempts.size, drainSec: this.#options.drainMs / 1_000 });
-    this.#lease.stop();
-    this.#attempts.release(false);
-    this.#finishDrain(this.#options.drainMs).catch((error: unknown) => this.#die(new FatalError(String(error), 1)));
+    this.#lease
+      .leave()
+      .catch(() => undefined)
+      .then(() => {
+        this.#attempts.release(false);
+        return this.#finishDrain(this.#options.drainMs);
+      })
+      .catch((error: unknown) => this.#die(new FatalError(String(error), 1)));
   }
 
   /** Hands everything back and ends. */

@@ -62,11 +62,10 @@ async function registerExamples(server: LocalServer): Promise<void> {
   for (const spec of await examples("datasets")) await client.call("create_dataset", { body: Dataset.parse(spec) });
 }
 
-async function waitForSignal(): Promise<void> {
-  await new Promise<void>((done) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => done());
-  });
-}
+/** Installed before anything is started, so that nothing outlives us. */
+const told = new Promise<void>((done) => {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => done());
+});
 
 async function story(): Promise<number> {
   await ensureBuilt();
@@ -80,13 +79,16 @@ async function story(): Promise<number> {
   const runner = await startRunner(server, state);
   try {
     await registerExamples(server);
-    const code = await exitOf(
-      everdict(server.url, ["scorecard", "shell-basics", "--harness", "shell-solver", "--runtime", "self"]),
-    );
+    const card = everdict(server.url, ["scorecard", "shell-basics", "--harness", "shell-solver", "--runtime", "self"]);
+    const code = await Promise.race([exitOf(card), told.then(() => null)]);
+    if (code === null) {
+      card.kill("SIGTERM");
+      return 130;
+    }
     console.log(`\n${server.url} shows the API; a case fails its grade on purpose, so the pass rate is below 100 %`);
     if (!once) {
       console.log("serving until Ctrl-C; try: npm run everdict -- runs list");
-      await waitForSignal();
+      await told;
     }
     return MEASURED.has(code) ? 0 : 1;
   } finally {

@@ -46,6 +46,22 @@ const alive = async (pid: number, name: string): Promise<boolean> => {
   }
 };
 
+/** Whether the process that started it is gone. */
+const isOrphan = async (pid: number): Promise<boolean> =>
+  / 1 /.test((await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "")).split(")").at(-1)?.slice(0, 6) ?? "");
+
+/**
+ * npm hands signals on, but not its own SIGKILL: a server that npm started ends as abruptly as npm did, or it would keep
+ * the state from its successor.
+ */
+function dieWithNpm(): void {
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent) process.kill(process.pid, "SIGKILL");
+  }, 100).unref();
+}
+
 const pidIn = async (path: string): Promise<number> =>
   Number.parseInt(await readFile(path, "utf8").catch(() => ""), 10) || 0;
 
@@ -55,7 +71,11 @@ const pidIn = async (path: string): Promise<number> =>
  */
 async function claim(state: string): Promise<void> {
   const owner = await pidIn(join(state, "server.pid"));
-  if (owner !== 0 && owner !== process.pid && (await alive(owner, "scripts/"))) {
+  const owned = async () => owner !== 0 && owner !== process.pid && (await alive(owner, "scripts/"));
+  // A server whose npm was killed ends by itself within a moment.
+  for (let look = 0; look < 20 && (await owned()) && (await isOrphan(owner)); look++)
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  if (await owned()) {
     throw new Error(`${state} is in use by process ${owner}; stop it, or give another --state`);
   }
   const left = await pidIn(join(state, "workerd.pid"));
@@ -150,6 +170,7 @@ const objectOf = (value: unknown): Record<string, unknown> =>
 export async function startServer(options: { port: number; state: string; quiet?: boolean }): Promise<LocalServer> {
   const { state } = options;
   await mkdir(state, { recursive: true, mode: 0o700 });
+  dieWithNpm();
   await claim(state);
   await launchWith(state);
   if (options.port !== 0) await requireFree(options.port);

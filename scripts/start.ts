@@ -23,12 +23,23 @@ function options(): { port: number; state: string } {
   return { port, state: resolve(values.state) };
 }
 
-const { port, state } = options();
-await ensureBuilt();
-const server = await startServer({ port, state }).catch((error: unknown) => {
+/** What is wrong with how it was called, in a line. */
+function fail(error: unknown): never {
   console.error(error instanceof Error ? error.message : error);
-  process.exit(1);
-});
+  process.exit(2);
+}
+
+function readOptions(): { port: number; state: string } {
+  try {
+    return options();
+  } catch (error) {
+    return fail(error);
+  }
+}
+
+const { port, state } = readOptions();
+await ensureBuilt();
+const server = await startServer({ port, state }).catch(fail);
 console.log(`listening ${server.url}`);
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.once(signal, () => {

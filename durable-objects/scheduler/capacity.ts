@@ -131,7 +131,7 @@ export function capable(instance: Instance, demand: Demand): boolean {
 }
 
 export const isOnline = (instance: Instance, now: number): boolean =>
-  instance.poll !== null || now - instance.seenAt < ONLINE_MS;
+  instance.slots.total > 0 && (instance.poll !== null || now - instance.seenAt < ONLINE_MS);
 
 /** Whether some process that could take the demand is online. */
 export function anyCapableOnline(state: State, demand: Demand, now: number): boolean {

@@ -7,6 +7,9 @@ import { Wake } from "../signals.ts";
 /** Above the time a poll parks, for the way there and back. */
 const SLACK_MS = 10_000;
 
+/** Time for the last word; a drain does not wait longer for it. */
+const LEAVE_MS = 2_000;
+
 interface Room {
   free: number;
   memoryFree: number;
@@ -63,6 +66,13 @@ export class LeaseLoop {
   stop(): void {
     this.#stopped = true;
     this.#wake.notify();
+  }
+
+  /** Says that this process takes nothing any more: its parked poll is replaced, so that what it hands back goes elsewhere. */
+  async leave(): Promise<void> {
+    this.stop();
+    const question = { ...this.#options.question(0), slots: { total: 0, free: 0 } };
+    await this.#options.session.call("/runner/lease", question, LEAVE_MS, LeaseAnswer);
   }
 
   async run(): Promise<void> {

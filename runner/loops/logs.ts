@@ -9,8 +9,8 @@ import { Masker } from "../mask.ts";
 const FLUSH_MS = 500;
 /** Largest chunk of the protocol. */
 const CHUNK_BYTES = 1024 * 1024;
-/** Unsent bytes of one stream that are kept: as much as the control plane keeps of a run. The newest win. */
-const BUFFER_BYTES = 8 * 1024 * 1024;
+/** Unsent bytes of one stream that are kept: both streams together fill what the control plane keeps of a run. The newest win. */
+const BUFFER_BYTES = 4 * 1024 * 1024 - CHUNK_BYTES;
 const CALL_MS = 30_000;
 
 const Appended = z.object({ nextOffset: z.number().int().min(0) });

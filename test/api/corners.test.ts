@@ -218,3 +218,39 @@ test("a run that a full queue refuses says so", async () => {
     );
   await expect.poll(waiting, { timeout: 5_000 }).toEqual([expect.stringMatching(/1/), expect.stringMatching(/1/)]);
 });
+
+test("operators write what every workspace may use; nobody else does, and it runs nothing itself", async () => {
+  const shared = { "x-everdict-workspace": "_shared" };
+  const spec = { ...ECHO, id: `shared-${Date.now().toString(36)}` };
+  expect((await dev.call("POST", "/harnesses", spec, shared)).body).toMatchObject({ owner: "_shared" });
+  const { api } = await workspace();
+  expect((await api.call("POST", "/harnesses", spec, shared)).status).toBe(403);
+  expect((await api.call("GET", `/harnesses/${spec.id}/versions/latest`)).body.owner).toBe("_shared");
+  expect((await api.call("POST", "/runs", { ...RUN, harness: { id: spec.id } })).status).toBe(202);
+  expect((await api.call("POST", `/harnesses/${spec.id}/archive`)).status).toBe(404);
+  expect((await dev.call("POST", "/runs", { ...RUN, harness: { id: spec.id } }, shared)).status).toBe(400);
+});
+
+test("a key that acts as the workspace sees and revokes itself, and no other", async () => {
+  const { id, api } = await workspace();
+  const key = await keyFor(id, "member", "write");
+  const listed = (await key.call("GET", "/api-keys")).body.items;
+  expect(listed).toHaveLength(1);
+  const other = (await api.call("GET", "/api-keys")).body.items.find(
+    (item: { id: string }) => item.id !== listed[0].id,
+  );
+  expect((await key.call("DELETE", `/api-keys/${other.id}`)).status).toBe(404);
+  expect((await key.call("DELETE", `/api-keys/${listed[0].id}`)).status).toBe(204);
+  expect((await key.call("GET", "/me")).status).toBe(401);
+});
+
+test("the lease protocol reads no body of a caller without a token of its form", async () => {
+  for (const path of [
+    "/runner/lease",
+    "/runner/heartbeat",
+    "/runner/results",
+    "/runner/attempts/run_00000000000000000000000000/1/log?stream=stdout&offset=0",
+  ]) {
+    expect((await dev.call("POST", path, { nonsense: 1 }, { authorization: "Bearer ak_x" })).status, path).toBe(401);
+  }
+});

@@ -119,7 +119,7 @@ describe.skipIf(!process.env.KUBECONFIG)("a scorecard on a real Kubernetes (KUBE
     });
     const failure = (caseId: string) => items.find((run) => run.caseId === caseId)?.failure;
     expect(failure("oom")?.message).toContain("memoryMb");
-    expect(failure("no-image")).toMatchObject({ class: "config", message: expect.stringContaining("absent") });
+    expect(failure("no-image")).toMatchObject({ stage: "install", message: expect.stringContaining("absent") });
     expect(failure("too-big")?.message).toMatch(/memory/i);
     const first = items.find((run) => run.caseId === "pass-0");
     expect(first?.provenance).toMatchObject({ ranOn: "k8s:pool@1.0.0", attestation: "managed" });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import * as z from "zod";
+import { described } from "../../contracts/field-words.ts";
 import { OPERATION_LIST, OPERATIONS } from "../../contracts/operations/index.ts";
 import { operationsPage } from "../../scripts/docs.ts";
 
@@ -21,6 +22,33 @@ test("every path parameter has a schema, and every list pages", () => {
     if (operation.name.startsWith("list_"))
       expect(Object.keys(operation.query.shape), operation.name).toEqual(expect.arrayContaining(["limit", "cursor"]));
   }
+});
+
+/** Names of fields that say nothing about themselves, not even by a word that means the same everywhere. */
+function silent(node: unknown, path: string): string[] {
+  if (Array.isArray(node)) return node.flatMap((item, i) => silent(item, `${path}[${i}]`));
+  if (typeof node !== "object" || node === null) return [];
+  const { properties } = node as { properties?: Record<string, Record<string, unknown>> };
+  const spoken = (field: Record<string, unknown>): boolean =>
+    field.description !== undefined ||
+    [field.anyOf, field.oneOf].some((parts) => Array.isArray(parts) && parts.some(spoken));
+  const here = Object.entries(properties ?? {}).flatMap(([name, field]) => (spoken(field) ? [] : [`${path}.${name}`]));
+  return [...here, ...Object.entries(node).flatMap(([key, item]) => silent(item, `${path}.${key}`))];
+}
+
+test("every field of the API is described", () => {
+  const found = OPERATION_LIST.flatMap((operation) => {
+    const parts = [
+      operation.params,
+      operation.query,
+      operation.bodyType === "bytes" ? undefined : operation.body,
+      operation.output,
+    ];
+    return parts.flatMap((part) =>
+      part === undefined ? [] : silent(described(z.toJSONSchema(part, { unrepresentable: "any" })), operation.name),
+    );
+  });
+  expect(found).toEqual([]);
 });
 
 /** Paths of strings and lists without an upper bound in a schema of what we accept. */

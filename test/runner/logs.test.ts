@@ -67,7 +67,7 @@ test("output of more than a chunk is split; of what the buffer cannot hold the n
   log.write("stdout", Buffer.from("END\n"));
   await log.finish(null, 20_000);
   expect(Math.max(...control.logCalls.map((call) => call.bytes))).toBeLessThanOrEqual(1024 * 1024);
-  expect(logOf("stdout")).toMatch(/^\n\[3611396 bytes are missing here\]\nx+END\n$/);
+  expect(logOf("stdout")).toMatch(/^\n\[8854276 bytes are missing here\]\nx+END\n$/);
 });
 
 test("an output that the Outcome holds whole is not uploaded, a longer one is", async () => {

@@ -1,6 +1,6 @@
 import { and, eq } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
-import { WorkspaceId } from "../../contracts/names.ts";
+import { SHARED_OWNER, WorkspaceId } from "../../contracts/names.ts";
 import { ROLES, Role, Scope } from "../../contracts/roles.ts";
 import { iso, type Store } from "../context.ts";
 import type { Config } from "../environment.ts";
@@ -51,6 +51,8 @@ export async function authenticate(inputs: Inputs): Promise<Principal> {
 function namedWorkspace(request: Request): string | null {
   const named = request.headers.get("x-everdict-workspace");
   if (named === null) return null;
+  // Things that every workspace may read; who may act there is decided where the caller's rights are known.
+  if (named === SHARED_OWNER) return named;
   const parsed = WorkspaceId.safeParse(named);
   if (!parsed.success)
     throw new EverdictError(
@@ -71,7 +73,7 @@ async function devPrincipal({ request, store, now }: Inputs): Promise<Principal>
     devReady = true;
   }
   const workspace = namedWorkspace(request) ?? DEV_WORKSPACE;
-  if (workspace !== DEV_WORKSPACE) {
+  if (workspace !== DEV_WORKSPACE && workspace !== SHARED_OWNER) {
     const found = await store.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.id, workspace)).get();
     if (!found)
       throw new EverdictError("NOT_FOUND", `workspace '${workspace}' does not exist; create it with POST /workspaces`, {
@@ -162,6 +164,7 @@ async function personPrincipal(token: string, inputs: Inputs): Promise<Principal
       "name the workspace in the X-Everdict-Workspace header; GET /workspaces lists yours",
     );
   }
+  if (workspace === SHARED_OWNER && operator) return { ...base, workspace, role: "admin" };
   const role = await membership(store, workspace, subject);
   if (!role) throw new EverdictError("FORBIDDEN", `you are not a member of workspace '${workspace}'`);
   return { ...base, workspace, role };

@@ -152,3 +152,69 @@ export interface BackendOwner {
   /** Object hash that names and labels begin with; units of other objects are invisible. */
   object: string;
 }
+
+/** An amount in the unit its field names. `used` is null where the cluster does not measure it. */
+export interface Amount {
+  total: number;
+  used: number | null;
+}
+
+export interface NodeView {
+  name: string;
+  ready: boolean;
+  schedulable: boolean;
+  os: string;
+  arch: string;
+  kernel: string;
+  containerRuntime: string;
+  agentVersion: string;
+  address: string | null;
+  /** In the unit of the kind: millicores or MHz. */
+  cpu: Amount;
+  memoryMb: Amount;
+  diskMb: Amount | null;
+  gpu: Amount;
+}
+
+export interface WorkloadView {
+  name: string;
+  /** Carries this deployment's labels. */
+  ours: boolean;
+  /** job: a case; other: anything else in the namespace. */
+  role: "job" | "other";
+  state: string;
+  node: string | null;
+  /** ISO 8601. */
+  since: string | null;
+}
+
+/** A look at a cluster, best effort: a section that cannot be read is null and told in `warnings`. */
+export interface Inspection {
+  kind: string;
+  reachable: boolean;
+  detail: string;
+  reason: string | null;
+  cluster: { version: string; namespace: string } | null;
+  /** At most 30, those that are not ready first. */
+  nodes: NodeView[] | null;
+  nodesTotal: number | null;
+  /** Of all nodes that take work. */
+  capacity: { cpuUnit: "millicores" | "MHz"; cpu: number; memoryMb: number; gpu: number } | null;
+  /** At most 100, ours first. */
+  workload: WorkloadView[] | null;
+  workloadTotal: number | null;
+  warnings: string[];
+}
+
+/** A backend that can show its cluster. Takes at most 15 s. */
+export interface Inspectable {
+  inspect(): Promise<Inspection>;
+}
+
+/** A backend that can act on its cluster beside running jobs. All of it is safe to repeat. */
+export interface Controllable {
+  /** Deletes finished units of this owner. @returns how many. @throws ClusterError */
+  purgeTerminal(): Promise<number>;
+  /** Keeps new work off a node, or lets it back on. @throws ClusterError; NOT_FOUND for an unknown node */
+  cordonNode(name: string, cordoned: boolean): Promise<void>;
+}

@@ -17,7 +17,7 @@ import { judgeReport } from "./judge-report.ts";
 
 const BASE = "http://local";
 /** A blocking listing waits so long for a change. */
-const LISTING_MS = 20_000;
+const LISTING_MS = 2_000;
 const CALL_MS = 10_000;
 
 const Unit = z.object({

@@ -142,6 +142,8 @@ async function serveRunner(
   env: Env,
   params: Record<string, string>,
 ): Promise<Response> {
+  // Nobody without a token of the right form makes us read a body.
+  leaseProtocol.requireToken(operation.audience, request);
   const max = operation.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES;
   const body = operation.bodyType === "bytes" ? await readBytes(request, max) : (await readJson(request, max)).value;
   leaseProtocol.checkRawProtocol(body);

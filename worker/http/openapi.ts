@@ -3,6 +3,7 @@ import * as z from "zod";
 import { canonicalJson } from "../../contracts/canonical.ts";
 import { Dataset, EvalCase } from "../../contracts/case.ts";
 import { Problem } from "../../contracts/errors.ts";
+import { described } from "../../contracts/field-words.ts";
 import { Grader } from "../../contracts/graders.ts";
 import { HarnessBody, HarnessSpec } from "../../contracts/harness.ts";
 import { Job, Outcome } from "../../contracts/job.ts";
@@ -174,5 +175,5 @@ function build(): Record<string, unknown> {
       description: "Decides where a workspace's AI-agent evals run, when each may start, and what became of it.",
     },
   }) as unknown as Json;
-  return withReferences(document);
+  return withReferences(described(document) as Json);
 }

@@ -9,6 +9,7 @@ import {
   harnessIssues,
   harnessSecretEnv,
 } from "../../contracts/harness.ts";
+import { SHARED_OWNER } from "../../contracts/names.ts";
 import { requiredCapabilities } from "../../contracts/requirements.ts";
 import type { EnqueueEntry, ResolvedAsk, TenantLimits } from "../../contracts/rpc.ts";
 import type { ResolvedTarget } from "../compute/resolve.ts";
@@ -171,8 +172,13 @@ export async function limitsOf(store: Store, workspace: string): Promise<TenantL
   return row ?? { weight: 1, maxInFlight: null, queueDepth: 50_000 };
 }
 
-/** @throws EverdictError RATE_LIMITED with Retry-After */
+/** @throws EverdictError RATE_LIMITED with Retry-After; BAD_REQUEST for the shared owner, which runs nothing itself */
 export async function takeSubmit(env: Env, workspace: string): Promise<void> {
+  if (workspace === SHARED_OWNER)
+    throw new EverdictError(
+      "BAD_REQUEST",
+      "'_shared' holds what every workspace may use and runs nothing itself; name a workspace",
+    );
   const { waitSec } = await quotaOf(env, workspace).takeSubmits(1, SUBMIT_RATE_PER_SEC, SUBMIT_BURST);
   if (waitSec > 0) {
     throw new EverdictError(

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { described } from "../../contracts/field-words.ts";
 import { OPERATION_LIST } from "../../contracts/operations/index.ts";
 import type { Operation } from "../../contracts/operations/operation.ts";
 
@@ -59,8 +60,8 @@ let tools: Tool[] | null = null;
 export function allTools(): Tool[] {
   tools ??= OPERATION_LIST.filter((operation) => operation.noTool === undefined).map((operation) => ({
     operation,
-    input: inputSchema(operation),
-    output: outputSchema(operation),
+    input: described(inputSchema(operation)) as JsonSchema,
+    output: described(outputSchema(operation)) as JsonSchema,
   }));
   return tools;
 }

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, lt } from "drizzle-orm";
+import { and, asc, desc, eq, gt, lt, or } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import { LIMITS } from "../../contracts/names.ts";
 import type { ADMIN_OPERATIONS } from "../../contracts/operations/admin.ts";
@@ -212,6 +212,10 @@ export async function removeMember(
   return undefined;
 }
 
+/** Id of the API key that is calling; empty for anybody else. */
+const ownKey = (ctx: Context): string =>
+  ctx.principal.subject.startsWith("key:") ? ctx.principal.subject.slice("key:".length) : "";
+
 /** POST /api-keys: never more than its maker may do. */
 export async function createApiKey(
   ctx: Context,
@@ -274,7 +278,7 @@ export async function listApiKeys(
     .where(
       and(
         eq(apiKeys.workspace, ctx.principal.workspace),
-        any ? undefined : eq(apiKeys.subject, ctx.principal.subject),
+        any ? undefined : or(eq(apiKeys.subject, ctx.principal.subject), eq(apiKeys.id, ownKey(ctx))),
         after ? lt(apiKeys.id, String(after[0])) : undefined,
       ),
     )
@@ -305,7 +309,10 @@ export async function revokeApiKey(
     .from(apiKeys)
     .where(and(eq(apiKeys.id, params.id), eq(apiKeys.workspace, ctx.principal.workspace)))
     .get();
-  if (!row || (row.subject !== ctx.principal.subject && !allowed(ctx.principal, "keys:any"))) {
+  if (
+    !row ||
+    (row.subject !== ctx.principal.subject && params.id !== ownKey(ctx) && !allowed(ctx.principal, "keys:any"))
+  ) {
     throw new EverdictError(
       "NOT_FOUND",
       `API key '${params.id}' does not exist in workspace '${ctx.principal.workspace}'`,

@@ -1,5 +1,5 @@
 import { EverdictError } from "../../contracts/errors.ts";
-import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
+import type { BodyOf, Operation, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { RUNNER_OPERATIONS } from "../../contracts/operations/runners.ts";
 import type { Grant, JudgedResult, RunnerAnswer, SchedulerRpc } from "../../contracts/rpc.ts";
 import { MIN_PROTOCOL, PROTOCOL, type Report } from "../../contracts/runner-protocol.ts";
@@ -28,6 +28,18 @@ const revoked = () =>
     "UNAUTHENTICATED",
     "the runner token is not known or was revoked; pair this machine again (POST /runners)",
   );
+
+/** @throws EverdictError UNAUTHENTICATED when there is no token of the form that the operation takes */
+export function requireToken(audience: Operation["audience"], request: Request): void {
+  if (audience === "runner" && !parseRunnerToken(request))
+    throw new EverdictError("UNAUTHENTICATED", "the lease protocol needs 'Authorization: Bearer rnr_…'");
+  if (
+    audience === "attempt" &&
+    !/^Bearer run_[0-9a-z]{26}\.\d+\.[\w-]{43}$/i.test(request.headers.get("authorization") ?? "")
+  ) {
+    throw new EverdictError("UNAUTHENTICATED", "the log of an attempt needs the log token that came with its grant");
+  }
+}
 
 async function holder(ctx: RunnerContext): Promise<Holder> {
   const parsed = parseRunnerToken(ctx.request);

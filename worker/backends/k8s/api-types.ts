@@ -92,11 +92,24 @@ export const KubeNode = z.object({
   status: z
     .object({
       conditions: z.array(Condition).nullish(),
-      nodeInfo: z.object({ operatingSystem: z.string().nullish() }).nullish(),
+      allocatable: z.record(z.string(), z.string()).nullish(),
+      addresses: z.array(z.object({ type: z.string(), address: z.string() })).nullish(),
+      nodeInfo: z
+        .object({
+          operatingSystem: z.string().nullish(),
+          architecture: z.string().nullish(),
+          kernelVersion: z.string().nullish(),
+          containerRuntimeVersion: z.string().nullish(),
+          kubeletVersion: z.string().nullish(),
+        })
+        .nullish(),
     })
     .default({}),
 });
 export type KubeNode = z.infer<typeof KubeNode>;
+
+export const NodeMetrics = z.object({ metadata: Metadata, usage: z.record(z.string(), z.string()).default({}) });
+export type NodeMetrics = z.infer<typeof NodeMetrics>;
 
 /** One page of a list. */
 export const page = <T extends z.ZodType>(item: T) =>

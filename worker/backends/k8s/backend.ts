@@ -2,6 +2,9 @@ import type {
   Backend,
   BackendAttempt,
   BackendOwner,
+  Controllable,
+  Inspectable,
+  Inspection,
   LogOptions,
   LogTail,
   ObserveOptions,
@@ -12,6 +15,8 @@ import type {
 } from "../backend.ts";
 import type { Transport } from "../transport/transport.ts";
 import { K8sClient } from "./client.ts";
+import { cordonNode, purgeTerminal } from "./control.ts";
+import { inspectCluster } from "./inspect.ts";
 import { tailLog } from "./logs.ts";
 import { observeUnits } from "./observe.ts";
 import { probeCluster } from "./probe.ts";
@@ -27,7 +32,7 @@ export interface K8sOptions {
 }
 
 /** Runs Jobs on a Kubernetes cluster of version 1.29 or newer. */
-export class K8sBackend implements Backend {
+export class K8sBackend implements Backend, Inspectable, Controllable {
   readonly kind = "k8s";
   readonly #spec: K8sSpec;
   readonly #owner: BackendOwner;
@@ -62,5 +67,17 @@ export class K8sBackend implements Backend {
 
   probe(): Promise<ProbeReport> {
     return probeCluster(this.#client, this.#spec, this.#owner);
+  }
+
+  inspect(): Promise<Inspection> {
+    return inspectCluster(this.#client, this.#owner);
+  }
+
+  purgeTerminal(): Promise<number> {
+    return purgeTerminal(this.#client, this.#owner);
+  }
+
+  cordonNode(name: string, cordoned: boolean): Promise<void> {
+    return cordonNode(this.#client, name, cordoned);
   }
 }

@@ -28,7 +28,7 @@ interface Listed<T> {
 }
 
 /** All pages, or an error: a partial listing never passes for a whole one. @throws ClusterError */
-async function listAll<T extends z.ZodType>(
+export async function listAll<T extends z.ZodType>(
   client: K8sClient,
   right: Right,
   item: T,

@@ -52,7 +52,7 @@ export async function probeCluster(client: K8sClient, spec: K8sSpec, owner: Back
     const found = await checkVersion(client, list);
     if (found === null) return;
     version = `kubernetes ${found}`;
-    await checkRights(client, list);
+    await checkRights(client, list, spec);
     await checkNamespace(client, list, spec);
     await checkDocument(client, list, spec, owner);
     nodeOs.push(...(await systemsOf(client)));
@@ -128,8 +128,12 @@ const causeWords = (cause: unknown): string =>
   cause instanceof Error ? `${cause.message} ${"code" in cause ? String(cause.code) : ""}` : "";
 
 /** A review answers 201 either way, and does not check that the namespace exists. */
-async function checkRights(client: K8sClient, list: Checklist): Promise<void> {
-  const names = Object.keys(RIGHTS).filter((name): name is RightName => name in RIGHTS);
+async function checkRights(client: K8sClient, list: Checklist, spec: K8sSpec): Promise<void> {
+  const wanted = (name: RightName): boolean =>
+    !("control" in RIGHTS[name]) && (name !== "createNamespace" || spec.createNamespace);
+  const names = Object.keys(RIGHTS)
+    .filter((name): name is RightName => name in RIGHTS)
+    .filter(wanted);
   const allowed = await Promise.all(names.map((name) => isAllowed(client, RIGHTS[name])));
   names.forEach((name, index) => {
     const right: Right = RIGHTS[name];

@@ -7,8 +7,8 @@ export type Verb = "create" | "get" | "list" | "watch" | "patch" | "delete";
 
 export interface Right {
   /** API group; "" is the core group. */
-  group: "" | "batch" | "networking.k8s.io";
-  version: "v1";
+  group: "" | "batch" | "networking.k8s.io" | "metrics.k8s.io";
+  version: "v1" | "v1beta1";
   resource: string;
   /** For example "log" of pods/log. */
   subresource?: string;
@@ -17,6 +17,8 @@ export interface Right {
   scope: "namespace" | "cluster";
   /** Without it jobs still run; the text says what is lost. */
   optional?: string;
+  /** Used by operators' actions only, never by jobs: granted and checked when it is wanted. */
+  control?: true;
   /** What it is used for, in the words of a checklist. */
   use: string;
 }
@@ -69,6 +71,19 @@ export const RIGHTS = {
     scope: "cluster",
     optional: "os-windows is not advertised and nodes are not shown",
   },
+  listNodeMetrics: {
+    ...core("nodes", "list", "show what the nodes use"),
+    group: "metrics.k8s.io",
+    version: "v1beta1",
+    scope: "cluster",
+    optional: "the use of nodes is not shown",
+  },
+  patchNode: {
+    ...core("nodes", "patch", "cordon nodes"),
+    scope: "cluster",
+    control: true,
+    optional: "nodes cannot be cordoned from here",
+  },
   createNamespace: {
     ...core("namespaces", "create", "create the namespace (createNamespace)"),
     scope: "cluster",
@@ -77,6 +92,9 @@ export const RIGHTS = {
 } as const satisfies Record<string, Right>;
 
 export type RightName = keyof typeof RIGHTS;
+
+/** What shows the nodes; reads only. */
+const NODE_RIGHTS: readonly Right[] = [RIGHTS.listNodes, RIGHTS.listNodeMetrics];
 
 /** The rights without which no job runs. */
 export const NEEDED_RIGHTS: readonly Right[] = Object.values(RIGHTS).filter((right) => !("optional" in right));
@@ -107,9 +125,9 @@ function rulesOf(rights: readonly Right[]): string {
 
 /**
  * Manifest of a ServiceAccount with exactly the rights that are used, to be piped into kubectl apply.
- * @param nodes with the right to list nodes, for the whole cluster
+ * @param options nodes: also to read the cluster's nodes; control: also to cordon them
  */
-export function roleManifest(namespace: string, options: { nodes: boolean }): string {
+export function roleManifest(namespace: string, options: { nodes: boolean; control?: boolean }): string {
   const all: readonly Right[] = Object.values(RIGHTS);
   const local = all.filter((right) => right.scope === "namespace");
   const account = `  - kind: ServiceAccount\n    name: everdict\n    namespace: ${namespace}\n`;
@@ -120,7 +138,7 @@ export function roleManifest(namespace: string, options: { nodes: boolean }): st
   ];
   if (options.nodes) {
     parts.push(
-      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: everdict-nodes\nrules:\n${rulesOf([RIGHTS.listNodes])}`,
+      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: everdict-nodes\nrules:\n${rulesOf([...NODE_RIGHTS, ...(options.control === true ? [RIGHTS.patchNode] : [])])}`,
       `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata:\n  name: everdict-nodes\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: ClusterRole\n  name: everdict-nodes\nsubjects:\n${account}`,
     );
   }
