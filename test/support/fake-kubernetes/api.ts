@@ -1,5 +1,16 @@
 import type { Controllers } from "./controllers.ts";
-import { type Entry, isJson, type Json, list, type ObjectStore, ownersOf, part, stamp, strings } from "./store.ts";
+import {
+  carries,
+  type Entry,
+  isJson,
+  type Json,
+  list,
+  type ObjectStore,
+  ownersOf,
+  part,
+  stamp,
+  strings,
+} from "./store.ts";
 
 export interface Call {
   method: string;
@@ -160,7 +171,9 @@ export class ResourceApi {
     if (!entry) return notFound(resource, name);
     if (!/^application\/(merge|strategic-merge)-patch\+json$/.test(call.headers.get("content-type") ?? ""))
       return failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-    entry.owners = ownersOf(part(JSON.parse(call.body), "metadata"));
+    const change: unknown = JSON.parse(call.body);
+    if (resource === "nodes") entry.body.spec = { ...part(entry.body.spec), ...part(change, "spec") };
+    else entry.owners = ownersOf(part(change, "metadata"));
     this.#store.touch(entry);
     // An owner that is gone takes what it owns with it.
     for (const { kind, name: job } of entry.owners)
@@ -254,7 +267,7 @@ export class ResourceApi {
     let wake: () => void = () => undefined;
     const end = this.#store.watch(version, ({ type, entry }) => {
       if (entry.resource !== resource || entry.namespace !== namespace) return;
-      if (!Object.entries(selector).every(([key, value]) => entry.labels[key] === value)) return;
+      if (!carries(entry.labels, selector)) return;
       queue.push(`${JSON.stringify({ type, object: this.render(entry) })}\n`);
       wake();
     });

@@ -31,6 +31,15 @@ export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value
 export const strings = (value: unknown): Record<string, string> =>
   Object.fromEntries(Object.entries(isJson(value) ? value : {}).map(([key, it]) => [key, String(it)]));
 
+/** Whether labels fit a selector; a key that ends with "!" must not have the value. */
+export const carries = (
+  labels: Readonly<Record<string, string>>,
+  selector: Readonly<Record<string, string>>,
+): boolean =>
+  Object.entries(selector).every(([key, value]) =>
+    key.endsWith("!") ? labels[key.slice(0, -1)] !== value : labels[key] === value,
+  );
+
 /** Times of the API have whole seconds. */
 export const stamp = (date: Date): string => `${date.toISOString().slice(0, 19)}Z`;
 
@@ -58,7 +67,7 @@ export class ObjectStore {
       (entry) =>
         entry.resource === resource &&
         (namespace === "" || entry.namespace === namespace) &&
-        Object.entries(labels).every(([key, value]) => entry.labels[key] === value),
+        carries(entry.labels, labels),
     );
   }
 
