@@ -11,6 +11,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
+          testTimeout: 60_000,
           include: ["test/contracts/**/*.test.ts", "test/core/**/*.test.ts", "test/worker/**/*.test.ts"],
         },
       },
@@ -19,13 +20,13 @@ export default defineConfig({
         test: {
           name: "machine",
           include: ["test/program/**/*.test.ts", "test/runner/**/*.test.ts"],
-          testTimeout: 30_000,
+          testTimeout: 120_000,
         },
       },
-      { test: { name: "simulation", include: ["test/simulation/**/*.test.ts"] } },
+      { test: { name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 900_000 } },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "test/objects/wrangler.toml" } })],
-        test: { name: "objects", include: ["test/objects/**/*.test.ts"] },
+        test: { name: "objects", include: ["test/objects/**/*.test.ts"], testTimeout: 60_000 },
       },
       {
         plugins: [
@@ -40,7 +41,12 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "api", include: ["test/api/**/*.test.ts"], setupFiles: ["test/api/setup.ts"] },
+        test: {
+          name: "api",
+          include: ["test/api/**/*.test.ts"],
+          setupFiles: ["test/api/setup.ts"],
+          testTimeout: 60_000,
+        },
       },
       {
         test: {
