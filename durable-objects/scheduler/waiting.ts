@@ -159,7 +159,10 @@ function runnerCause(state: State, entry: Entry, sums: Snapshot, now: number): C
   if (lacking) return lacking;
   const many = machines.size === 1 ? "the runner" : `${machines.size} runners`;
   if (slots.used < slots.total && !asking)
-    return { reason: "no-runner", detail: `${many} online, but not asking for work at this moment` };
+    return {
+      reason: "no-runner",
+      detail: `${many} ${machines.size === 1 ? "is" : "are"} online, but not asking for work at this moment`,
+    };
   return { reason: "slots", detail: `slots ${slots.used}/${slots.total} of ${many} in use` };
 }
 

@@ -44,7 +44,7 @@ export async function renderCase(
   if (issues.length > 0)
     throw new EverdictError(
       "BAD_REQUEST",
-      `case '${evalCase.id}' cannot be run with this harness: ${issues[0]?.message}`,
+      `case '${evalCase.id}' cannot be run with this harness: ${issues[0]?.path} ${issues[0]?.message}`,
       { issues },
     );
   const ask = resolveAsk(harness, evalCase, runtime);
