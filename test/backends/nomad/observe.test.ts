@@ -299,6 +299,17 @@ describe("observe on Nomad: stopping", () => {
     expect((await lab.look(attempt, true)).state).toBe("stopped");
   });
 
+  test("a unit that is to stop is not stopped while a second allocation of its job lives", async () => {
+    const lab = new Lab();
+    const attempt = await lab.started();
+    lab.end(attempt, { outcome: null });
+    lab.nomad.cluster.schedule(attempt.job.name, "alloc-stop");
+    await lab.backend.stop([attempt.job.name]);
+    expect((await lab.look(attempt, true)).state).toBe("running");
+    lab.clock.advance(31_000);
+    expect((await lab.look(attempt, true)).state).toBe("stopped");
+  });
+
   test("N 48: stopping an unknown job is no error; it counts as stopped", async () => {
     const lab = new Lab();
     const attempt = attemptOf(OWNER);

@@ -2,8 +2,8 @@
 export interface FakeClock {
   /** Epoch ms. */
   now(): number;
-  /** Resolves when so much time has passed. */
-  wait(ms: number): Promise<void>;
+  /** Resolves when so much time has passed, or earlier when the signal fires. */
+  wait(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
 /** Time that passes only when someone waits for it, or a test says so; all waits are instant. */
@@ -24,18 +24,25 @@ export class VirtualClock implements FakeClock {
     this.#nowMs += ms;
   }
 
-  async wait(ms: number): Promise<void> {
+  async wait(ms: number, signal?: AbortSignal): Promise<void> {
     const hook = this.whileWaiting;
     this.whileWaiting = null;
     hook?.(ms);
     // A blocking query that the change has woken answers before the time is over.
     for (let turn = 0; turn < 20; turn++) await Promise.resolve();
-    this.advance(ms);
+    if (signal?.aborted !== true) this.advance(ms);
   }
 }
 
 /** The machine's own time. */
 export const REAL_CLOCK: FakeClock = {
   now: () => Date.now(),
-  wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  wait: (ms, signal) =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      signal?.addEventListener("abort", () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    }),
 };

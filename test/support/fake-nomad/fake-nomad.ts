@@ -71,6 +71,8 @@ export class FakeNomad {
   async #carry(request: TransportRequest): Promise<TransportResponse> {
     const line = `${request.method} ${request.path}`;
     this.requests.push(line);
+    // As a network does, it lets timers and other work go first.
+    await new Promise((resolve) => setImmediate(resolve));
     const fault = this.faults.take(line);
     if (fault?.kind === "drop") throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
     if (fault?.kind === "hang") return this.faults.hang(request.signal);
@@ -212,10 +214,12 @@ export class FakeNomad {
     if (index === 0 || index < this.cluster.index) return;
     const before = state();
     const deadline = this.clock.now() + Number.parseInt(query.get("wait") ?? "0", 10);
-    const over = this.clock.wait(deadline - this.clock.now()).then(() => "over" as const);
+    const woken = new AbortController();
+    const over = this.clock.wait(deadline - this.clock.now(), woken.signal).then(() => "over" as const);
     while (state() === before) {
       if ((await Promise.race([over, this.cluster.changed()])) === "over") break;
     }
+    woken.abort();
     this.cluster.settle();
   }
 

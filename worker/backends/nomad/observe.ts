@@ -78,32 +78,34 @@ function isNews(job: ListedJob | undefined): boolean {
   return job.allocations.some((state) => isEnded(state));
 }
 
-/**
- * Worth telling at once: an end, or a job that runs and was made so lately that its start may not have been told. A start
- * later than that wakes the blocking listing, or is told when its wait is over.
- */
-const isTold = (job: ListedJob | undefined, nowMs: number): boolean =>
-  isNews(job) || (job?.allocations.includes("running") === true && nowMs - job.submittedMs < NEW_JOB_MS);
+/** A job that runs and was made so lately that its start may not have been told; nothing of what was told is kept. */
+const isNew = (job: ListedJob | undefined, nowMs: number): boolean =>
+  job?.allocations.includes("running") === true && nowMs - job.submittedMs < NEW_JOB_MS;
 
 const signature = (listing: Listing): string =>
   [...listing.jobs].map(([name, job]) => `${name} ${job.status} ${job.allocations.join(" ")}`).join("\n");
 
-/** The first listing when it has an end, or the first one that differs; at most one poll a second. */
+/**
+ * The first listing when it has an end, or the first one that differs; at most one poll a second. The start of a new job
+ * is told after a second, a later one wakes the blocking listing.
+ */
 async function awaitNews(context: ObserverContext, units: readonly WatchedUnit[], waitMs: number): Promise<Listing> {
   const { client, now, sleep, owner } = context;
   const names = units.map(({ name }) => name);
-  const deadline = now() + waitMs;
+  const began = now();
   let listing = await listJobs(client, prefixOf(owner), names, null);
   const first = signature(listing);
-  const nowMs = listing.serverTimeMs ?? now();
-  while (units.length > 0 && !units.some((unit) => isTold(listing.jobs.get(unit.name), nowMs))) {
-    const began = now();
-    const left = deadline - began;
-    if (left < POLL_GAP_MS) break;
+  const serverMs = listing.serverTimeMs ?? began;
+  const hasNew = names.some((name) => isNew(listing.jobs.get(name), serverMs));
+  const deadline = began + (hasNew ? Math.min(waitMs, POLL_GAP_MS) : waitMs);
+  while (names.length > 0 && !names.some((name) => isNews(listing.jobs.get(name)))) {
+    const polled = now();
+    const left = deadline - polled;
+    if (left <= 0) break;
     listing = await listJobs(client, prefixOf(owner), names, { index: listing.index, waitMs: left });
     if (signature(listing) !== first) break;
-    const spent = now() - began;
-    if (spent < POLL_GAP_MS) await sleep(POLL_GAP_MS - spent);
+    const spent = now() - polled;
+    if (spent < POLL_GAP_MS) await sleep(Math.min(POLL_GAP_MS - spent, Math.max(0, deadline - now())));
   }
   return listing;
 }
