@@ -106,12 +106,11 @@ export class K8sClient {
       throw networkError(error, CALL_MS, true);
     }
     const date = Date.parse(response.headers.get("date") ?? "");
-    const warning = response.headers.get("warning");
     try {
       return {
         json: JSON.parse(text),
         nowMs: Number.isNaN(date) ? Date.now() : date,
-        warnings: warning === null ? [] : [warning.slice(0, 2_000)],
+        warnings: warningsOf(response.headers.get("warning")),
       };
     } catch {
       throw new ClusterError(
@@ -121,6 +120,12 @@ export class K8sClient {
       );
     }
   }
+}
+
+/** The texts of Warning headers, which fetch joins: 299 - "text", 299 - "text". */
+function warningsOf(header: string | null): string[] {
+  const texts = (header ?? "").slice(0, 8_000).matchAll(/\d{3} \S+ "((?:[^"\\]|\\.)*)"/g);
+  return [...texts].slice(0, 20).map(([, text]) => (text ?? "").replace(/\\(.)/g, "$1"));
 }
 
 async function errorText(response: TransportResponse): Promise<string> {

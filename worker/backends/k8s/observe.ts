@@ -111,19 +111,21 @@ function hasNews(folded: readonly FoldedUnit[], listing: Listing): boolean {
   });
 }
 
-/** Units that may still run. */
+/** Units that may still run: phase and conditions lag behind the container's end by 1 to 2 s. */
 function listedNames(listing: Listing, owner: BackendOwner): string[] {
   const over = new Set<string>();
   const names = new Set<string>();
-  for (const { metadata, status } of listing.jobs) {
-    if (refOfLabels(metadata.labels, owner) === null) continue;
-    const ended = trueCondition(status.conditions, "Complete") ?? trueCondition(status.conditions, "Failed");
-    (ended === null ? names : over).add(metadata.name);
-  }
   for (const pod of listing.pods) {
     const ref = refOfLabels(pod.metadata.labels, owner);
-    const name = ref === null ? null : nameOf(owner, ref);
-    if (name !== null && !over.has(name) && !/^(Succeeded|Failed)$/.test(pod.status.phase ?? "")) names.add(name);
+    if (ref === null) continue;
+    const main = pod.status.containerStatuses?.find(({ name }) => name === MAIN);
+    const ended = main?.state.terminated != null || /^(Succeeded|Failed)$/.test(pod.status.phase ?? "");
+    (ended ? over : names).add(nameOf(owner, ref));
+  }
+  for (const { metadata, status } of listing.jobs) {
+    if (refOfLabels(metadata.labels, owner) === null || over.has(metadata.name)) continue;
+    const ended = trueCondition(status.conditions, "Complete") ?? trueCondition(status.conditions, "Failed");
+    if (ended === null) names.add(metadata.name);
   }
   return [...names];
 }
