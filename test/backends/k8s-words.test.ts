@@ -91,6 +91,31 @@ test("a pod placed on a node without a kubelet is only 'placed' (K 36), a suspen
   expect(fold("04-24-suspended", 60)).toMatchObject({ kind: "alive", detail: expect.stringContaining("suspended") });
 });
 
+test("a sidecar that ends is shown, and ends the attempt when it has done so for a minute", () => {
+  const { job, pods, events } = recorded("04-22-missing-volume-configmap");
+  const [pod] = pods;
+  if (!pod) throw new Error("no pod");
+  const startMs = timeOf(pod.metadata.creationTimestamp) ?? 0;
+  const terminated = { exitCode: 0, reason: "Completed" };
+  const broken = {
+    ...pod,
+    status: { ...pod.status, initContainerStatuses: [{ name: "db", state: { terminated } }] },
+  };
+  const backOff = events.map((event) => ({
+    ...event,
+    reason: "BackOff",
+    message: "Back-off restarting failed container db",
+  }));
+  const at = (sec: number) =>
+    foldUnit(unit, { job, pods: [broken], events: backOff }, { nowMs: startMs + sec * 1_000, placementTimeoutSec: 0 });
+  expect(backOff.length).toBeGreaterThan(0);
+  expect(at(10)).toMatchObject({ kind: "alive", detail: expect.stringContaining("sidecar db: exit code 0") });
+  expect(at(300)).toMatchObject({
+    kind: "failed",
+    failure: { code: "SIDECAR_CRASHED", class: "harness", retryable: false },
+  });
+});
+
 test("FailureTarget is not the end (K 25, 28): only Failed and Complete are", () => {
   const { job } = recorded("04-07-deadline-running");
   const status = {

@@ -141,8 +141,8 @@ const START_ROWS: DiagnosisRow[] = [
   },
   {
     code: "SIDECAR_CRASHED",
-    sources: ["sidecar.waiting"],
-    reason: /^CrashLoopBackOff$/,
+    sources: ["sidecar.waiting", "sidecar.terminated"],
+    reason: /^(CrashLoopBackOff|Completed|Error|OOMKilled|StartError|ContainerCannotRun)$/,
     phase: "start",
     class: "harness",
     retryable: false,

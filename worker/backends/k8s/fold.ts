@@ -244,6 +244,11 @@ function foldInit(unit: WatchedUnit, pod: Pod, objects: UnitObjects, options: Fo
       const sign = terminatedSign("clone.terminated", terminated);
       return { kind: "failed", failure: failed(unit, pod, diagnose(K8S_DIAGNOSIS, sign, "start")), node: nodeOf(pod) };
     }
+    // A sidecar that ends is started again and again; between two tries its state stays "terminated".
+    if (kind === "sidecar" && terminated) {
+      const words = `sidecar ${name}: ${terminatedSign("", terminated).message}`;
+      return judgeWaiting(unit, pod, "sidecar.terminated", terminated.reason ?? "", words, objects, options);
+    }
     const reason = waiting?.reason ?? "";
     if (waiting && reason !== "" && !/^(ContainerCreating|PodInitializing)$/.test(reason)) {
       const words = `${kind === "clone" ? "gitImage" : `sidecar ${name}`}: ${waiting.message ?? ""}`;
