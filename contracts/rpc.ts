@@ -328,7 +328,7 @@ export interface DispatcherRpc {
     units: (AttemptRef & {
       name: string;
       grading: GradingSpec;
-      job: Pick<JobTemplate, "timeoutSec" | "resources" | "image">;
+      job: Pick<JobTemplate, "timeoutSec" | "resources" | "image" | "secretEnv" | "git">;
       target: string;
       workspace: string;
       pinnedVersion: string | null;

@@ -153,11 +153,16 @@ export class Effects {
   }
 
   /** What a judge needs for one attempt: the grading spec and the facts of its job. */
-  grading(entry: Entry): { grading: GradingSpec; job: Pick<JobTemplate, "timeoutSec" | "resources" | "image"> } | null {
+  grading(
+    entry: Entry,
+  ): {
+    grading: GradingSpec;
+    job: Pick<JobTemplate, "timeoutSec" | "resources" | "image" | "secretEnv" | "git">;
+  } | null {
     const job = this.#job(entry);
     if (!job) return null;
-    const { timeoutSec, resources, image } = job;
-    return { grading: this.#store.grading(entry.runId), job: { timeoutSec, resources, image } };
+    const { timeoutSec, resources, image, secretEnv, git } = job;
+    return { grading: this.#store.grading(entry.runId), job: { timeoutSec, resources, image, secretEnv, git } };
   }
 
   #start(refs: AttemptRef[]): void {

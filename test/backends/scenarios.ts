@@ -83,7 +83,8 @@ export const SCENARIOS: Scenario[] = [
   {
     name: "memory that runs out",
     parts: {
-      program: { command: "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done" },
+      // No faster than a watcher on a busy machine can follow.
+      program: { command: "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; sleep 0.1; done" },
       job: { resources: { cpu: 100, memoryMb: 24, gpu: null } },
     },
     check(end) {

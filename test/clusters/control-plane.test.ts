@@ -179,6 +179,42 @@ describe.skipIf(!process.env.KUBECONFIG)("a scorecard on a real Kubernetes (KUBE
       ).toEqual(["succeeded"]);
   });
 
+  test("a secret that a pod prints is masked in its result, its live output and what is stored", {
+    timeout: 120_000,
+  }, async () => {
+    const client = plane.client();
+    const harness = {
+      spec: {
+        kind: "command" as const,
+        command: 'echo "plain $KEY"; echo "$KEY" | base64; sleep 8',
+        env: { KEY: { secretRef: "AGENT_KEY" } },
+        resources: { cpu: 100 },
+      },
+    };
+    const { id } = await client.call("submit_run", {
+      body: {
+        harness,
+        case: { id: "leak", task: "t", graders: [{ kind: "contains", value: "plain ***" }] },
+        runtime: "pool",
+      },
+    });
+    const live = await until("its output can be read", 60_000, async () => {
+      const text = await client.call("get_run_logs", { params: { id } });
+      return text.includes("plain") && text;
+    });
+    const ended = await until("it has ended", 60_000, async () => {
+      const now = await client.call("get_run", { params: { id } });
+      return now.finishedAt === null ? null : now;
+    });
+    expect(ended.result?.pass).toBe(true);
+    const kept = await client.call("get_run_logs", { params: { id } });
+    const coded = Buffer.from("agent-key-value").toString("base64").slice(0, 16);
+    for (const text of [live, kept, JSON.stringify(ended), plane.output]) {
+      expect(text).not.toContain("agent-key-value");
+      expect(text).not.toContain(coded);
+    }
+  });
+
   test("a cancelled run's pod is gone before its slot is free", { timeout: 120_000 }, async () => {
     const client = plane.client();
     const { id } = await client.call("submit_run", {

@@ -7,6 +7,8 @@ import { resolveTarget } from "../compute/resolve.ts";
 import { storeOf } from "../context.ts";
 import { configOf, type Env } from "../environment.ts";
 import { logEvent } from "../observability/log.ts";
+import { Masking } from "../secrets/masking.ts";
+import { resolveSecrets } from "../secrets/resolve.ts";
 import { readyGrants, refusedStart } from "./grants.ts";
 import { judgeReport } from "./judge-report.ts";
 
@@ -117,13 +119,9 @@ export async function observeClusters(
   const good = seen.filter((item) => item.sighting.ok);
   const observed: ObservedUnit[] = [];
   const listed = new Set<string>();
-  for (const { group, sighting } of good) {
+  for (const { sighting, news } of good) {
     if (!sighting.ok) continue;
-    const asked = new Map(group.map((unit) => [unit.name, unit]));
-    for (const unit of sighting.units) {
-      const facts = asked.get(unit.name);
-      if (facts) observed.push(observedUnit(unit, facts));
-    }
+    observed.push(...news);
     for (const name of sighting.listed) listed.add(name);
   }
   const bad = seen.find((item) => !item.sighting.ok)?.sighting;
@@ -140,29 +138,66 @@ export async function observeClusters(
   return { observation, collect };
 }
 
-async function observeGroup(
-  env: Env,
-  objectHash: string,
-  group: Unit[],
-  alone: boolean,
-): Promise<{ group: Unit[]; backend: Backend | null; sighting: Sighting }> {
+/** Leftovers are looked for during a third of each minute: a pass costs a listing more then. */
+const isSweepTime = (): boolean => Date.now() % 60_000 < 20_000;
+
+interface Group {
+  backend: Backend | null;
+  sighting: Sighting;
+  news: ObservedUnit[];
+}
+
+async function observeGroup(env: Env, objectHash: string, group: Unit[], alone: boolean): Promise<Group> {
   const [first] = group;
-  if (!first) return { group, backend: null, sighting: { ok: true, units: [], listed: [] } };
+  if (!first) return { backend: null, sighting: { ok: true, units: [], listed: [] }, news: [] };
   try {
     const { backend } = await clusterOf(env, objectHash, first);
-    // Several versions answer together, so none may hold up the others' news.
+    // Several versions answer together, so none may hold up the others' news, nor sweep what another one still waits for.
     const waitMs = alone && group.some((unit) => !unit.stopping) ? LISTING_MS : 0;
-    return { group, backend, sighting: await backend.observe(group, { waitMs, sweep: true }) };
+    const sighting = await backend.observe(group, { waitMs, sweep: alone && isSweepTime() });
+    return { backend, sighting, news: sighting.ok ? await newsOf(env, group, sighting.units) : [] };
   } catch (error) {
-    return { group, backend: null, sighting: { ok: false, error: faultOf(error) } };
+    return { backend: null, sighting: { ok: false, error: faultOf(error) }, news: [] };
   }
 }
 
-function observedUnit(unit: SeenUnit, facts: Unit): ObservedUnit {
-  const { name, state, node, detail, end } = unit;
-  const verdict =
-    end === null ? null : judgeReport(end.kind === "failure" ? { failure: end.failure } : end.outcome, facts);
-  return { ...refOf(unit), name, state, node, detail, verdict };
+/** What units say, with the values of their jobs' secrets masked: a runner does that itself, a cluster does not. */
+async function newsOf(env: Env, group: readonly Unit[], seen: readonly SeenUnit[]): Promise<ObservedUnit[]> {
+  const asked = new Map(group.map((unit) => [unit.name, unit]));
+  const ended = seen.flatMap(({ name, end }) => (end === null ? [] : (asked.get(name) ?? [])));
+  const maskings = new Map<string, Masking>();
+  for (const workspace of new Set(ended.map((unit) => unit.workspace))) {
+    const names = ended.filter((unit) => unit.workspace === workspace).flatMap(({ job }) => secretNamesOf(job));
+    maskings.set(workspace, await maskingOf(env, workspace, names));
+  }
+  return seen.flatMap((unit) => {
+    const facts = asked.get(unit.name);
+    return facts ? [observedUnit(unit, facts, maskings.get(facts.workspace) ?? new Masking([]))] : [];
+  });
+}
+
+const secretNamesOf = (job: Unit["job"]): string[] => [
+  ...Object.values(job.secretEnv),
+  ...(job.git?.authSecret === undefined ? [] : [job.git.authSecret]),
+];
+
+/** @throws when the secret store does not answer: output that cannot be masked is not taken yet */
+export async function maskingOf(env: Env, workspace: string, names: readonly string[]): Promise<Masking> {
+  if (names.length === 0) return new Masking([]);
+  const secrets = await resolveSecrets(env, configOf(env), storeOf(env), workspace, names);
+  return new Masking([...secrets.values()].map(({ value }) => value));
+}
+
+function observedUnit(unit: SeenUnit, facts: Unit, masking: Masking): ObservedUnit {
+  const { name, state, node, end } = unit;
+  const detail = unit.detail === null ? null : masking.text(unit.detail);
+  const report =
+    end === null
+      ? null
+      : end.kind === "failure"
+        ? { failure: masking.failure(end.failure) }
+        : masking.outcome(end.outcome);
+  return { ...refOf(unit), name, state, node, detail, verdict: report === null ? null : judgeReport(report, facts) };
 }
 
 /** Removes what is left of units whose end the object has; what fails is swept later. */

@@ -1,6 +1,5 @@
 import { and, eq, isNull, lt } from "drizzle-orm";
 import { EvalCase } from "../../contracts/case.ts";
-import { HarnessBody, HarnessSpec } from "../../contracts/harness.ts";
 import { resolveTarget } from "../compute/resolve.ts";
 import { type Context, iso, randomIds, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf, scorecardOf } from "../environment.ts";
@@ -9,8 +8,9 @@ import { renderCase } from "../lanes/job.ts";
 import { commandBody, entryOf, limitsOf } from "../lanes/submit.ts";
 import { logEvent } from "../observability/log.ts";
 import { beginStored } from "../services/scorecards.ts";
+import { harnessOf } from "../store/harness-of-run.ts";
 import type { RunRow } from "../store/run-rows.ts";
-import { activeObjects, idempotency, registry, runs, scorecards } from "../store/schema.ts";
+import { activeObjects, idempotency, runs, scorecards } from "../store/schema.ts";
 
 /** A request that is still being answered is left alone. */
 const SETTLING_MS = 10_000;
@@ -78,24 +78,8 @@ async function reEnqueue(env: Env, now: number): Promise<void> {
 async function enqueueStored(env: Env, row: RunRow): Promise<void> {
   const store = storeOf(env);
   if (row.object === null || row.caseBody === null) return;
-  const stored =
-    row.harnessSpec ??
-    (
-      await store
-        .select({ spec: registry.spec })
-        .from(registry)
-        .where(
-          and(
-            eq(registry.kind, "harness"),
-            eq(registry.owner, row.harnessOwner ?? ""),
-            eq(registry.id, row.harnessId),
-            eq(registry.version, row.harnessVersion),
-          ),
-        )
-        .get()
-    )?.spec;
-  if (stored === undefined || stored === null) return;
-  const spec = row.harnessSpec !== null ? HarnessBody.parse(JSON.parse(stored)) : HarnessSpec.parse(JSON.parse(stored));
+  const spec = await harnessOf(store, row);
+  if (spec === null) return;
   const harness = commandBody({ owner: row.harnessOwner, id: row.harnessId, version: row.harnessVersion, spec });
   const person = row.object.startsWith("runners:user:") ? row.object.slice("runners:user:".length) : null;
   const resolved = await resolveTarget(store, configOf(env), { workspace: row.workspace, person }, row.target);

@@ -1,12 +1,15 @@
 import { eq } from "drizzle-orm";
+import { harnessSecretEnv } from "../../contracts/harness.ts";
 import type { ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { RUN_OPERATIONS } from "../../contracts/operations/runs.ts";
 import { isTerminal } from "../../contracts/run.ts";
 import { sha256 } from "../auth/digest.ts";
 import type { Context } from "../context.ts";
-import { clusterOf } from "../dispatch/cluster.ts";
+import { clusterOf, maskingOf } from "../dispatch/cluster.ts";
 import { logOf } from "../environment.ts";
 import { type SseEvent, sseResponse } from "../http/sse.ts";
+import { harnessOf } from "../store/harness-of-run.ts";
+import type { RunRow } from "../store/run-rows.ts";
 import { runOutput } from "../store/schema.ts";
 import { findRun, getRun } from "./runs.ts";
 
@@ -23,7 +26,7 @@ export async function getLogs(
   const { query } = input;
   const row = await findRun(ctx, input.params.id);
   const tailBytes = query.tailBytes ?? DEFAULT_TAIL_BYTES;
-  const cluster = isTerminal(row.status) ? null : await clusterTail(ctx, row.id, row.object, tailBytes);
+  const cluster = isTerminal(row.status) ? null : await clusterTail(ctx, row, tailBytes);
   if (cluster !== null) return cluster;
   const live = await logOf(ctx.env, row.id).lastOutput(query.epoch ?? null, query.stream, tailBytes);
   const kept = isTerminal(row.status)
@@ -45,7 +48,8 @@ export async function getLogs(
 }
 
 /** What a unit on a cluster has written so far, both streams as the cluster keeps them; null for any other run. */
-async function clusterTail(ctx: Context, id: string, object: string | null, tailBytes: number): Promise<string | null> {
+async function clusterTail(ctx: Context, row: RunRow, tailBytes: number): Promise<string | null> {
+  const { id, object } = row;
   if (!object?.startsWith("cluster:")) return null;
   const run = await getRun(ctx, { params: { id } });
   const name = run.attempts.at(-1)?.externalId;
@@ -58,7 +62,10 @@ async function clusterTail(ctx: Context, id: string, object: string | null, tail
     pinnedVersion: run.runtime?.version ?? null,
   };
   const { backend } = await clusterOf(ctx.env, (await sha256(object)).slice(0, 8), placed);
-  return (await backend.logs(name, { tailBytes: Math.min(tailBytes, 1024 * 1024) })).text;
+  const { text } = await backend.logs(name, { tailBytes: Math.min(tailBytes, 1024 * 1024) });
+  const harness = await harnessOf(ctx.store, row);
+  const names = harness?.kind === "command" ? Object.values(harnessSecretEnv(harness)) : [];
+  return (await maskingOf(ctx.env, row.workspace, names)).text(text);
 }
 
 /** UTF-8 with what is invalid replaced; a character cut at the start is left out. */
