@@ -1,4 +1,4 @@
-import { and, eq } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import { functionalGate } from "../../contracts/capabilities.ts";
 import { caseIssues, type EvalCase } from "../../contracts/case.ts";
 import { EverdictError } from "../../contracts/errors.ts";
@@ -162,14 +162,24 @@ export async function checkJobSecrets(
   if (issues.length > 0) throw new EverdictError("BAD_REQUEST", "secrets of the job cannot be used", { issues });
 }
 
+/** The query of what a workspace may take, to be asked alone or together with a write. */
+export const limitsQuery = (store: Store, workspace: string) =>
+  store
+    .select({
+      weight: workspaces.weight,
+      maxInFlight: workspaces.maxInFlight,
+      queueDepth: workspaces.queueDepth,
+    })
+    .from(workspaces)
+    .where(eq(workspaces.id, workspace));
+
+/** Its answer; a workspace without a row has the defaults. */
+export const limitsIn = (rows: readonly TenantLimits[]): TenantLimits =>
+  rows[0] ?? { weight: 1, maxInFlight: null, queueDepth: 50_000 };
+
 /** What a workspace may take, for its Scheduler entries. */
 export async function limitsOf(store: Store, workspace: string): Promise<TenantLimits> {
-  const row = await store
-    .select({ weight: workspaces.weight, maxInFlight: workspaces.maxInFlight, queueDepth: workspaces.queueDepth })
-    .from(workspaces)
-    .where(and(eq(workspaces.id, workspace)))
-    .get();
-  return row ?? { weight: 1, maxInFlight: null, queueDepth: 50_000 };
+  return limitsIn(await limitsQuery(store, workspace).all());
 }
 
 /** @throws EverdictError RATE_LIMITED with Retry-After; BAD_REQUEST for the shared owner, which runs nothing itself */

@@ -18,7 +18,8 @@ import {
   commandBody,
   entryOf,
   gate,
-  limitsOf,
+  limitsIn,
+  limitsQuery,
   loadHarness,
   takeSubmit,
 } from "../lanes/submit.ts";
@@ -60,15 +61,14 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
       ? anonymousHarness(body.harness.spec)
       : await loadHarness(store, principal.workspace, body.harness);
   const command = commandBody(harness);
-  const [resolved, limits] = await Promise.all([
+  const [resolved] = await Promise.all([
     resolveTarget(store, config, principal, target),
-    limitsOf(store, principal.workspace),
+    takeSubmit(env, principal.workspace),
   ]);
   gate(resolved, command, body.case);
   const rendered = await renderCase(command, body.case, resolved.runtime?.spec ?? null);
   checkFits(resolved, rendered.ask, body.case.id);
   await checkJobSecrets(env, config, store, principal.workspace, command, [body.case]);
-  await takeSubmit(env, principal.workspace);
   const row = {
     id: ctx.newId("run"),
     workspace: principal.workspace,
@@ -92,13 +92,14 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
     createdBy: principal.subject,
     createdAt: iso(ctx.now()),
   };
-  await store.batch([
+  const [, , limits] = await store.batch([
     store.insert(runs).values(row).onConflictDoNothing(),
     auditRow(ctx, "run.submit", row.id, { target, caseId: row.caseId }),
+    limitsQuery(store, principal.workspace),
   ]);
   const entry = entryOf({ ...row, priority: body.priority }, resolved, rendered);
   const [answer] = await withDeadline(
-    schedulerOf(env, resolved.object).enqueue(resolved.object, resolved.envelope, limits, [entry]),
+    schedulerOf(env, resolved.object).enqueue(resolved.object, resolved.envelope, limitsIn(limits), [entry]),
     OBJECT_MS,
     "the scheduler",
   );
