@@ -99,7 +99,10 @@ test("an end is told by the watch, long before the wait is over", async () => {
   const backend = open({ speed: 1_000 });
   const attempt = attemptOf(owner, { program: { command: "sleep 2" } });
   await backend.start(attempt);
-  await observeEnds(backend, [attempt], ({ state }) => state === "running");
+  // Without a wait: on the fake's fast clock a running unit is old news at once.
+  await expect
+    .poll(() => backend.observe([watched(attempt)], { waitMs: 0 }), { timeout: 30_000 })
+    .toMatchObject({ ok: true, units: [{ state: "running" }] });
   const sighting = await backend.observe([watched(attempt)], { waitMs: 20_000 });
   expect(sighting).toMatchObject({ ok: true, units: [{ state: "finished" }] });
 });
