@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { EvalCase } from "../case.ts";
 import { HarnessBody } from "../harness.ts";
-import { LIMITS, RunId, ScorecardId } from "../names.ts";
+import { RunId, ScorecardId } from "../names.ts";
 import { whole } from "../numbers.ts";
 import { FailureClass, Run, RunStatus, Waiting } from "../run.ts";
 import { Ref, Scorecard, ScorecardRequest, Target } from "../scorecard.ts";
@@ -360,6 +360,3 @@ export const QUEUE_OPERATIONS = {
     destructive: true,
   }),
 };
-
-/** Bytes of one page of log text. */
-export const LOG_PAGE_BYTES = LIMITS.casePayloadBytes;
