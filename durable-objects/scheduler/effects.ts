@@ -153,9 +153,7 @@ export class Effects {
   }
 
   /** What a judge needs for one attempt: the grading spec and the facts of its job. */
-  grading(
-    entry: Entry,
-  ): {
+  grading(entry: Entry): {
     grading: GradingSpec;
     job: Pick<JobTemplate, "timeoutSec" | "resources" | "image" | "secretEnv" | "git">;
   } | null {
