@@ -12,11 +12,13 @@ export function operationsPage(): string {
     const rows = OPERATION_LIST.filter((operation) => operation.group === group).map((operation) => {
       const { role, scope } = ACTIONS[operation.action];
       const needs =
-        operation.audience !== "user"
-          ? `${operation.audience} token`
-          : operation.action === "operate"
-            ? "operator"
-            : `${role}, ${scope}`;
+        operation.audience === "public"
+          ? "–"
+          : operation.audience !== "user"
+            ? `${operation.audience} token`
+            : operation.action === "operate"
+              ? "operator"
+              : `${role}, ${scope}`;
       const tool = operation.noTool === undefined ? `\`${operation.name}\`` : "–";
       return `| \`${operation.method} ${operation.path}\` | ${tool} | ${needs} | ${operation.summary.replaceAll("|", "\\|")} |`;
     });

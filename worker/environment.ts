@@ -19,6 +19,9 @@ export interface Env {
   EVERDICT_OIDC_ISSUER?: string;
   EVERDICT_OIDC_AUDIENCE?: string;
   EVERDICT_OIDC_JWKS?: string;
+  EVERDICT_OIDC_CLIENT_ID?: string;
+  EVERDICT_OIDC_CLIENT_SECRET?: string;
+  EVERDICT_OIDC_SCOPES?: string;
   EVERDICT_OPERATORS?: string;
   EVERDICT_METRICS_TOKEN?: string;
   EVERDICT_PUBLIC_URL?: string;
@@ -42,7 +45,10 @@ export interface Config {
   signingKey: string;
   /** null: the vault is read-only-empty. */
   vault: VaultKeys | null;
+  /** Whose tokens are taken as bearer tokens of persons. */
   oidc: { issuer: string; audience: string; jwks: string } | null;
+  /** Where persons sign in; what else it takes is read from the issuer's discovery document. */
+  signIn: { issuer: string; clientId: string; clientSecret: string | null; scopes: string } | null;
   operators: ReadonlySet<string>;
   publicUrl: string | null;
   compute: { kind: "docker" | "nomad"; runtime: string | null } | null;
@@ -80,11 +86,15 @@ function parse(env: Env): Config {
     vault = parsed.data;
   }
   const issuer = env.EVERDICT_OIDC_ISSUER;
-  if (issuer && (!env.EVERDICT_OIDC_AUDIENCE || !env.EVERDICT_OIDC_JWKS)) {
+  const { EVERDICT_OIDC_AUDIENCE: audience, EVERDICT_OIDC_JWKS: jwks, EVERDICT_OIDC_CLIENT_ID: clientId } = env;
+  if (Boolean(audience) !== Boolean(jwks) || (issuer && !audience && !clientId)) {
     throw wrong(
-      "EVERDICT_OIDC_ISSUER needs EVERDICT_OIDC_AUDIENCE and EVERDICT_OIDC_JWKS (a URL, or the key set itself)",
+      "EVERDICT_OIDC_ISSUER needs EVERDICT_OIDC_AUDIENCE and EVERDICT_OIDC_JWKS (a URL, or the key set itself) for bearer " +
+        "tokens, or EVERDICT_OIDC_CLIENT_ID for signing in, or both",
     );
   }
+  if (clientId && !issuer) throw wrong("EVERDICT_OIDC_CLIENT_ID needs EVERDICT_OIDC_ISSUER");
+  if (issuer && !URL.canParse(issuer)) throw wrong("EVERDICT_OIDC_ISSUER must be a URL");
   const drivers = new Map(
     Object.entries({
       EVERDICT_COMPUTE: env.EVERDICT_COMPUTE,
@@ -108,7 +118,16 @@ function parse(env: Env): Config {
     dev,
     signingKey: env.EVERDICT_SIGNING_KEY ?? "",
     vault,
-    oidc: issuer ? { issuer, audience: env.EVERDICT_OIDC_AUDIENCE ?? "", jwks: env.EVERDICT_OIDC_JWKS ?? "" } : null,
+    oidc: issuer && audience && jwks ? { issuer, audience, jwks } : null,
+    signIn:
+      issuer && clientId
+        ? {
+            issuer,
+            clientId,
+            clientSecret: env.EVERDICT_OIDC_CLIENT_SECRET || null,
+            scopes: env.EVERDICT_OIDC_SCOPES || "openid",
+          }
+        : null,
     operators: new Set(
       (env.EVERDICT_OPERATORS ?? "")
         .split(",")

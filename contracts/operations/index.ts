@@ -3,6 +3,7 @@ import type { Operation } from "./operation.ts";
 import { REGISTRY_OPERATIONS } from "./registry.ts";
 import { RUNNER_OPERATIONS } from "./runners.ts";
 import { QUEUE_OPERATIONS, RUN_OPERATIONS, SCORECARD_OPERATIONS } from "./runs.ts";
+import { SESSION_OPERATIONS } from "./session.ts";
 
 /** Every API operation, by name. */
 export const OPERATIONS = {
@@ -12,6 +13,7 @@ export const OPERATIONS = {
   ...QUEUE_OPERATIONS,
   ...RUNNER_OPERATIONS,
   ...ADMIN_OPERATIONS,
+  ...SESSION_OPERATIONS,
 };
 export type Operations = typeof OPERATIONS;
 export type OperationName = keyof Operations;

@@ -33,7 +33,7 @@ export interface Operation<
   readonly bodyType?: "json" | "bytes";
   /** When the body is not a flat object: its name among the MCP tool's arguments. */
   readonly bodyAs?: string;
-  readonly status: 200 | 201 | 202 | 204;
+  readonly status: 200 | 201 | 202 | 204 | 302;
   /** Absent: nothing is returned. */
   readonly output?: O;
   readonly outputType?: "json" | "text" | "sse";

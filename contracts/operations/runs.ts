@@ -6,7 +6,7 @@ import { whole } from "../numbers.ts";
 import { FailureClass, Run, RunStatus, Waiting } from "../run.ts";
 import { Ref, Scorecard, ScorecardRequest, Target } from "../scorecard.ts";
 import { operation } from "./operation.ts";
-import { NoParams, NoQuery, PageQuery, page, queryInt } from "./shapes.ts";
+import { NoParams, NoQuery, PageQuery, page, queryInt, StreamQuery } from "./shapes.ts";
 
 const RunParams = z.strictObject({ id: RunId });
 const ScorecardParams = z.strictObject({ id: ScorecardId });
@@ -123,7 +123,7 @@ export const RUN_OPERATIONS = {
     audience: "user",
     action: "runs:read",
     params: RunParams,
-    query: NoQuery,
+    query: StreamQuery,
     status: 200,
     outputType: "sse",
     noTool: "MCP tool calls return one answer; use get_run and get_run_logs",
@@ -254,7 +254,7 @@ export const SCORECARD_OPERATIONS = {
     audience: "user",
     action: "runs:read",
     params: ScorecardParams,
-    query: NoQuery,
+    query: StreamQuery,
     status: 200,
     outputType: "sse",
     noTool: "MCP tool calls return one answer; use get_scorecard",

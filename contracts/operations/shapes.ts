@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { LIMITS, RegistryId, Version } from "../names.ts";
+import { LIMITS, RegistryId, SHARED_OWNER, Version, WorkspaceId } from "../names.ts";
 import { whole, wholeRange } from "../numbers.ts";
 import { Timestamp } from "../run.ts";
 
@@ -14,6 +14,14 @@ export const queryInt = (min: number, max: number) =>
     .regex(/^\d{1,15}$/, wholeRange(min, max))
     .transform(Number)
     .pipe(whole(min, max));
+
+/** A browser's EventSource sends no headers. */
+export const StreamQuery = z.strictObject({
+  workspace: z
+    .union([z.literal(SHARED_OWNER), WorkspaceId])
+    .optional()
+    .describe("As the header X-Everdict-Workspace, for callers that cannot send headers"),
+});
 
 export const PageQuery = {
   limit: queryInt(1, LIMITS.pageMax)

@@ -4,10 +4,11 @@ import { SHARED_OWNER, WorkspaceId } from "../../contracts/names.ts";
 import { ROLES, Role, Scope } from "../../contracts/roles.ts";
 import { iso, type Store } from "../context.ts";
 import type { Config } from "../environment.ts";
-import { apiKeys, members, workspaces } from "../store/schema.ts";
+import { apiKeys, endedSessions, members, workspaces } from "../store/schema.ts";
 import { sha256 } from "./digest.ts";
 import { verifyPersonToken } from "./oidc.ts";
 import type { Principal } from "./principal.ts";
+import { ended, readSession, requireOwnPage, type Session } from "./session.ts";
 
 export const DEV_ISSUER = "dev";
 export const DEV_SUBJECT = "dev";
@@ -25,6 +26,8 @@ interface Inputs {
   waitUntil(promise: Promise<unknown>): void;
   /** The operation works without a workspace (who am I, which are mine). */
   workspaceOptional: boolean;
+  /** The operation may be asked by an EventSource, which sends no headers. */
+  workspaceInQuery: boolean;
 }
 
 /**
@@ -34,22 +37,51 @@ interface Inputs {
 export async function authenticate(inputs: Inputs): Promise<Principal> {
   const header = inputs.request.headers.get("authorization");
   if (header === null) {
+    const session = await readSession(inputs.request, inputs.config, inputs.now);
+    if (session !== null) {
+      requireOwnPage(inputs.request, inputs.config);
+      return authenticateSession(session, inputs);
+    }
     if (inputs.config.dev) return devPrincipal(inputs);
-    throw new EverdictError("UNAUTHENTICATED", "send 'Authorization: Bearer <API key or token>'");
+    throw new EverdictError("UNAUTHENTICATED", "send 'Authorization: Bearer <API key or token>', or sign in");
   }
   const token = /^Bearer ([\x21-\x7e]{1,16384})$/i.exec(header)?.[1];
   if (token === undefined)
     throw new EverdictError("UNAUTHENTICATED", "the Authorization header must be 'Bearer <token>'");
-  if (token.startsWith("ak_")) return keyPrincipal(token, inputs);
+  if (token.startsWith("ak_")) return (await authenticateKey(token, inputs)).principal;
   if (token.startsWith("rnr_"))
     throw new EverdictError("UNAUTHENTICATED", "a runner token is good for the lease protocol only; use an API key");
   if (token.startsWith("rly_"))
     throw new EverdictError("UNAUTHENTICATED", "a relay token is good for the relay only; use an API key");
-  return personPrincipal(token, inputs);
+  const subject = await verifyPersonToken(token, inputs.config, inputs.now);
+  return personPrincipal(subject, inputs.config.oidc?.issuer ?? "", inputs);
 }
 
-function namedWorkspace(request: Request): string | null {
-  const named = request.headers.get("x-everdict-workspace");
+/**
+ * Whoever a browser's session stands for, with the rights they have now.
+ * @throws EverdictError UNAUTHENTICATED when it was signed out, or its key or identity provider is gone; as authenticate
+ */
+export async function authenticateSession(session: Session, inputs: Inputs): Promise<Principal> {
+  const { store, config } = inputs;
+  const out = await store.select().from(endedSessions).where(eq(endedSessions.id, session.id)).get();
+  if (out) throw ended("ended");
+  if (session.method === "oidc") {
+    if (session.issuer !== config.signIn?.issuer) throw ended("issuer");
+    return personPrincipal(session.subject, session.issuer, inputs);
+  }
+  const row = await store.select().from(apiKeys).where(eq(apiKeys.id, session.keyId)).get();
+  if (!row?.hash.startsWith(session.keyHash)) throw ended("revoked");
+  return keyPrincipal(row, inputs);
+}
+
+function namedWorkspace({ request, workspaceInQuery }: Inputs): string | null {
+  const header = request.headers.get("x-everdict-workspace");
+  const asked = workspaceInQuery ? new URL(request.url).searchParams.get("workspace") : null;
+  if (header !== null && asked !== null && header !== asked)
+    throw new EverdictError("BAD_REQUEST", "X-Everdict-Workspace and ?workspace= name different workspaces", {
+      issues: [{ path: "workspace", message: "must be what the header says, or absent" }],
+    });
+  const named = header ?? asked;
   if (named === null) return null;
   // Things that every workspace may read; who may act there is decided where the caller's rights are known.
   if (named === SHARED_OWNER) return named;
@@ -64,7 +96,9 @@ function namedWorkspace(request: Request): string | null {
 
 let devReady = false;
 
-async function devPrincipal({ request, store, now }: Inputs): Promise<Principal> {
+/** The development server's own subject. @throws EverdictError NOT_FOUND for a workspace that does not exist */
+export async function devPrincipal(inputs: Inputs): Promise<Principal> {
+  const { store, now } = inputs;
   if (!devReady) {
     await store
       .insert(workspaces)
@@ -72,7 +106,7 @@ async function devPrincipal({ request, store, now }: Inputs): Promise<Principal>
       .onConflictDoNothing();
     devReady = true;
   }
-  const workspace = namedWorkspace(request) ?? DEV_WORKSPACE;
+  const workspace = namedWorkspace(inputs) ?? DEV_WORKSPACE;
   if (workspace !== DEV_WORKSPACE && workspace !== SHARED_OWNER) {
     const found = await store.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.id, workspace)).get();
     if (!found)
@@ -93,8 +127,9 @@ async function devPrincipal({ request, store, now }: Inputs): Promise<Principal>
   };
 }
 
-async function keyPrincipal(token: string, inputs: Inputs): Promise<Principal> {
-  const { store, config, now } = inputs;
+/** Whom an API key acts as. @throws EverdictError UNAUTHENTICATED, FORBIDDEN */
+export async function authenticateKey(token: string, inputs: Inputs): Promise<{ principal: Principal; keyId: string }> {
+  const { store } = inputs;
   const unknown = new EverdictError("UNAUTHENTICATED", "the API key is not known or was revoked");
   if (!/^ak_[A-Za-z0-9_-]{43}$/.test(token)) throw unknown;
   const row = await store
@@ -103,7 +138,12 @@ async function keyPrincipal(token: string, inputs: Inputs): Promise<Principal> {
     .where(eq(apiKeys.hash, await sha256(token)))
     .get();
   if (!row) throw unknown;
-  const named = namedWorkspace(inputs.request);
+  return { principal: await keyPrincipal(row, inputs), keyId: row.id };
+}
+
+async function keyPrincipal(row: typeof apiKeys.$inferSelect, inputs: Inputs): Promise<Principal> {
+  const { store, config, now } = inputs;
+  const named = namedWorkspace(inputs);
   if (named !== null && named !== row.workspace) {
     throw new EverdictError(
       "FORBIDDEN",
@@ -143,10 +183,8 @@ async function keyPrincipal(token: string, inputs: Inputs): Promise<Principal> {
   };
 }
 
-async function personPrincipal(token: string, inputs: Inputs): Promise<Principal> {
-  const { store, config, now, request } = inputs;
-  const subject = await verifyPersonToken(token, config, now);
-  const issuer = config.oidc?.issuer ?? "";
+async function personPrincipal(subject: string, issuer: string, inputs: Inputs): Promise<Principal> {
+  const { store, config } = inputs;
   const operator = config.operators.has(subject);
   const base = {
     kind: "person" as const,
@@ -156,7 +194,7 @@ async function personPrincipal(token: string, inputs: Inputs): Promise<Principal
     scope: "admin" as const,
     operator,
   };
-  const workspace = namedWorkspace(request);
+  const workspace = namedWorkspace(inputs);
   if (workspace === null) {
     if (inputs.workspaceOptional) return { ...base, workspace: "", role: operator ? "admin" : "viewer" };
     throw new EverdictError(

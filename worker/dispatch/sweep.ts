@@ -10,7 +10,7 @@ import { logEvent } from "../observability/log.ts";
 import { beginStored } from "../services/scorecards.ts";
 import { harnessOf } from "../store/harness-of-run.ts";
 import type { RunRow } from "../store/run-rows.ts";
-import { activeObjects, idempotency, runs, scorecards } from "../store/schema.ts";
+import { activeObjects, endedSessions, idempotency, runs, scorecards } from "../store/schema.ts";
 
 /** A request that is still being answered is left alone. */
 const SETTLING_MS = 10_000;
@@ -47,6 +47,10 @@ export async function sweep(env: Env): Promise<void> {
   await store
     .delete(idempotency)
     .where(lt(idempotency.createdAt, iso(now - IDEMPOTENCY_KEPT_MS)))
+    .run();
+  await store
+    .delete(endedSessions)
+    .where(lt(endedSessions.expiresAt, iso(now)))
     .run();
 }
 

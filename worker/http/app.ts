@@ -11,6 +11,7 @@ import { handleMcp } from "../mcp/server.ts";
 import { logEvent } from "../observability/log.ts";
 import { metrics } from "../observability/metrics.ts";
 import * as leaseProtocol from "../services/lease.ts";
+import * as session from "../services/session.ts";
 import { DEFAULT_MAX_BODY_BYTES, readBytes, readJson } from "./body.ts";
 import { callOperation } from "./call.ts";
 import { guardDevelopment } from "./development.ts";
@@ -30,7 +31,7 @@ export async function contextOf(
   request: Request,
   requestId: string,
   waitUntil: (promise: Promise<unknown>) => void,
-  operation: string,
+  operation: Pick<Operation, "name" | "outputType">,
 ): Promise<Context> {
   const config = configOf(env);
   const store = storeOf(env);
@@ -40,7 +41,8 @@ export async function contextOf(
     config,
     now: now(),
     waitUntil,
-    workspaceOptional: WITHOUT_WORKSPACE.has(operation),
+    workspaceOptional: WITHOUT_WORKSPACE.has(operation.name),
+    workspaceInQuery: operation.outputType === "sse",
   });
   return {
     env,
@@ -93,7 +95,7 @@ async function serveUser(
   requestId: string,
   waitUntil: (promise: Promise<unknown>) => void,
 ): Promise<Response> {
-  const ctx = await contextOf(env, request, requestId, waitUntil, operation.name);
+  const ctx = await contextOf(env, request, requestId, waitUntil, operation);
   const query = queryOf(new URL(request.url));
   const stream = STREAMS[operation.name as keyof typeof STREAMS] as
     | ((ctx: Context, input: Input<unknown>, request: Request) => Promise<Response>)
@@ -127,6 +129,34 @@ async function serveUser(
   return operation.method === "GET" && answer.status === 200
     ? withETag(request, response, JSON.stringify(answer.body))
     : response;
+}
+
+const SESSION_HANDLERS: Record<string, (ctx: session.SessionContext, input: never) => Promise<Response>> = {
+  get_session: session.getSession,
+  create_session: session.createSession,
+  end_session: session.endSession,
+  start_oidc_session: session.startOidcSession,
+  finish_oidc_session: session.finishOidcSession,
+};
+
+async function servePublic(operation: Operation, input: unknown, ctx: session.SessionContext): Promise<Response> {
+  const handler = SESSION_HANDLERS[operation.name];
+  if (!handler) throw new EverdictError("INTERNAL", `operation ${operation.name} has no handler`);
+  return handler(ctx, input as never);
+}
+
+async function publicInput(operation: Operation, request: Request, params: Record<string, string>): Promise<unknown> {
+  const given = queryOf(new URL(request.url));
+  // An identity provider adds what it likes to the address it sends people back to.
+  const query =
+    operation.name === "finish_oidc_session"
+      ? Object.fromEntries(Object.entries(given).filter(([name]) => name in operation.query.shape))
+      : given;
+  const body =
+    request.method === "GET"
+      ? undefined
+      : (await readJson(request, operation.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES)).value;
+  return parseInput(operation, { params, query, body });
 }
 
 const RUNNER_HANDLERS: Record<string, (ctx: leaseProtocol.RunnerContext, input: never) => Promise<unknown>> = {
@@ -188,16 +218,28 @@ export function createApp(): Hono<Bindings> {
   for (const operation of OPERATION_LIST) {
     app.on(operation.method, honoPath(operation.path), (c) => {
       const params: Record<string, string> = { ...(c.req.param() as Record<string, string>) };
+      const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
+      if (operation.audience === "public")
+        return publicInput(operation, c.req.raw, params).then((input) =>
+          servePublic(operation, input, {
+            request: c.req.raw,
+            config: configOf(c.env),
+            store: storeOf(c.env),
+            requestId: c.get("requestId"),
+            now,
+            waitUntil,
+          }),
+        );
       if (operation.audience !== "user") return serveRunner(operation, c.req.raw, c.env, params);
-      return serveUser(operation, c.req.raw, c.env, params, c.get("requestId"), (promise) =>
-        c.executionCtx.waitUntil(promise),
-      );
+      return serveUser(operation, c.req.raw, c.env, params, c.get("requestId"), waitUntil);
     });
   }
   app.all("/mcp", async (c) =>
     handleMcp(
       c.req.raw,
-      await contextOf(c.env, c.req.raw, c.get("requestId"), (promise) => c.executionCtx.waitUntil(promise), "mcp"),
+      await contextOf(c.env, c.req.raw, c.get("requestId"), (promise) => c.executionCtx.waitUntil(promise), {
+        name: "mcp",
+      }),
     ),
   );
   app.get("/openapi.json", (c) => {

@@ -1,5 +1,6 @@
 import type { OperationName, Operations } from "../../contracts/operations/index.ts";
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
+import type { SESSION_OPERATIONS } from "../../contracts/operations/session.ts";
 import type { Context } from "../context.ts";
 import { compareScorecards } from "../services/compare.ts";
 import * as identity from "../services/identity.ts";
@@ -22,8 +23,9 @@ type Handler<T> = (ctx: Context, input: Input<T>) => Promise<OutputOf<T> | Reply
 type StreamHandler<T> = (ctx: Context, input: Input<T>, request: Request) => Promise<Response>;
 
 type StreamName = "stream_run_logs" | "stream_scorecard";
+type SessionName = keyof typeof SESSION_OPERATIONS;
 export type RunnerName = "runner_lease" | "runner_heartbeat" | "runner_results" | "runner_log";
-export type UserName = Exclude<OperationName, StreamName | RunnerName>;
+export type UserName = Exclude<OperationName, StreamName | RunnerName | SessionName>;
 
 /** The one implementation of each operation; HTTP and MCP both call it. */
 export const HANDLERS: { [K in UserName]: Handler<Operations[K]> } = {

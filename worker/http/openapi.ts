@@ -14,6 +14,7 @@ import { Attempt, Failure, Run, RunResult, Waiting } from "../../contracts/run.t
 import { LeaseRequest } from "../../contracts/runner-protocol.ts";
 import { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { Scorecard } from "../../contracts/scorecard.ts";
+import { SECURE_SESSION_COOKIE } from "../auth/session.ts";
 
 let document: Record<string, unknown> | null = null;
 
@@ -24,7 +25,9 @@ function responses(operation: Operation) {
   const success =
     operation.status === 204
       ? { description: "Done" }
-      : { description: operation.summary, content: { [type]: { schema: operation.output ?? z.string() } } };
+      : operation.status === 302
+        ? { description: "Elsewhere; see Location" }
+        : { description: operation.summary, content: { [type]: { schema: operation.output ?? z.string() } } };
   const problem = (description: string) => ({
     description,
     content: { "application/problem+json": { schema: Problem } },
@@ -49,9 +52,11 @@ function responses(operation: Operation) {
   };
 }
 
-const security = (operation: Operation): Record<string, string[]>[] => [
-  { [operation.audience === "user" ? "apiKey" : operation.audience === "runner" ? "runnerToken" : "logToken"]: [] },
-];
+const security = (operation: Operation): Record<string, string[]>[] => {
+  if (operation.audience === "public") return [];
+  if (operation.audience === "user") return [{ apiKey: [] }, { session: [] }];
+  return [{ [operation.audience === "runner" ? "runnerToken" : "logToken"]: [] }];
+};
 
 const least = (operation: Operation): string => {
   if (operation.audience !== "user") return "";
@@ -124,6 +129,12 @@ function build(): Record<string, unknown> {
     "apiKey",
     bearer("API key (ak_…) or a person's token from the configured issuer"),
   );
+  registry.registerComponent("securitySchemes", "session", {
+    type: "apiKey",
+    in: "cookie",
+    name: SECURE_SESSION_COOKIE,
+    description: "A browser's session, from POST /session or the identity provider",
+  });
   registry.registerComponent("securitySchemes", "runnerToken", bearer("Runner token (rnr_…)"));
   registry.registerComponent("securitySchemes", "logToken", bearer("Log token of one attempt, given with its grant"));
   for (const operation of OPERATION_LIST) {

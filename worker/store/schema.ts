@@ -37,6 +37,13 @@ export const apiKeys = sqliteTable(
   (t) => [uniqueIndex("api_keys_by_hash").on(t.hash), index("api_keys_by_workspace").on(t.workspace, t.id)],
 );
 
+/** Sessions that were signed out of before they expired. */
+export const endedSessions = sqliteTable(
+  "ended_sessions",
+  { id: text().primaryKey(), expiresAt: text().notNull() },
+  (t) => [index("ended_sessions_by_age").on(t.expiresAt)],
+);
+
 export const runners = sqliteTable(
   "runners",
   {
