@@ -127,6 +127,7 @@ const idOf = (kind: IdKind, what: string) =>
 export const RunId = idOf("run", "run");
 export const ScorecardId = idOf("sc", "scorecard");
 export const ApiKeyId = idOf("key", "API key");
+export const RelayId = idOf("rly", "relay");
 export const RunnerId = idOf("rnr", "runner");
 
 /**

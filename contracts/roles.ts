@@ -35,6 +35,8 @@ export const ACTIONS = {
   "runners:read": { role: "viewer", scope: "read" },
   "runners:own": { role: "member", scope: "write" },
   "runners:workspace": { role: "admin", scope: "admin" },
+  "relays:read": { role: "viewer", scope: "read" },
+  "relays:write": { role: "admin", scope: "admin" },
   "secrets:names": { role: "viewer", scope: "read" },
   "secrets:read": { role: "admin", scope: "admin" },
   "secrets:write": { role: "admin", scope: "admin" },

@@ -4,6 +4,7 @@ import { registerApiCommands } from "./commands/api/index.ts";
 import { processContext } from "./commands/api/process-context.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
 import { addInstallCommand } from "./commands/install.ts";
+import { addRelayCommand } from "./commands/relay.ts";
 import { addRunnerCommand } from "./commands/runner.ts";
 import { RUNNER_VERSION } from "./version.ts";
 
@@ -25,6 +26,7 @@ export function everdictCli(): Command {
   const runner = addRunnerCommand(program);
   addDoctorCommand(runner);
   addInstallCommand(runner);
+  addRelayCommand(program);
   registerApiCommands(program, processContext());
   return program;
 }

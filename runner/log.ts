@@ -7,6 +7,8 @@ export interface Logger {
   error(event: string, fields?: Fields): void;
   /** What the process is doing, in a few words: shown live on a terminal, otherwise logged when it changes. */
   status(text: string): void;
+  /** The status is shown live, so it may change at any time. */
+  readonly live: boolean;
   /** Leaves the terminal tidy. */
   close(): void;
 }
@@ -24,6 +26,7 @@ export function jsonLogger(write: (line: string) => void, now: () => Date): Logg
       if (text !== shown) line("info", "status", { status: text });
       shown = text;
     },
+    live: false,
     close: () => undefined,
   };
 }
@@ -49,6 +52,7 @@ export function terminalLogger(write: (text: string) => void, now: () => Date): 
       shown = printable(text).slice(0, 200);
       write(`${CLEAR_LINE}${shown}`);
     },
+    live: true,
     close: () => write(CLEAR_LINE),
   };
 }

@@ -2,12 +2,16 @@ import { readFileSync } from "node:fs";
 import { EXIT, FatalError } from "./session.ts";
 import type { StateFolder } from "./state-folder.ts";
 
-/** `rnr_<object>.<secret>`: the token names the object that checks it. */
-const TOKEN = /^rnr_[A-Za-z0-9_-]{1,200}\.[A-Za-z0-9_-]{16,200}$/;
-export const PAIR_VARIABLE = "EVERDICT_PAIR";
+/** What a machine is paired as: each has tokens of its own, good for nothing else. */
+export type PairedAs = "runner" | "relay";
 
-/** Whether a text has the form of a runner's token. */
-export const isRunnerToken = (text: string): boolean => TOKEN.test(text);
+/** `<prefix>_<object>.<secret>`: the token names the object that checks it. */
+const TOKENS: Record<PairedAs, RegExp> = {
+  runner: /^rnr_[A-Za-z0-9_-]{1,200}\.[A-Za-z0-9_-]{16,200}$/,
+  relay: /^rly_[A-Za-z0-9_-]{1,200}\.[A-Za-z0-9_-]{16,200}$/,
+};
+const PREFIX: Record<PairedAs, string> = { runner: "rnr_", relay: "rly_" };
+export const PAIR_VARIABLE = "EVERDICT_PAIR";
 
 export interface Started {
   argv: readonly string[];
@@ -27,12 +31,12 @@ export function withoutPair(argv: readonly string[]): string[] {
   return kept;
 }
 
-/** A token given as text, or read from standard input for `-`. */
-export function readToken(pair: string): string {
+/** A token given as text, or read from standard input for `-`. @throws FatalError when it is none of this kind */
+export function readToken(pair: string, as: PairedAs = "runner"): string {
   const token = (pair === "-" ? readFileSync(0, "utf8") : pair).trim();
-  if (isRunnerToken(token)) return token;
+  if (TOKENS[as].test(token)) return token;
   throw new FatalError(
-    "this is not a runner's token: it starts with rnr_ and is shown once when a runner is created",
+    `this is not a ${as}'s token: it starts with ${PREFIX[as]} and is shown once when a ${as} is created`,
     EXIT.usage,
   );
 }
@@ -43,22 +47,28 @@ export function readToken(pair: string): string {
  * (Node below 22.15), the argument list is overwritten by setting the title.
  * @returns false when nothing was to be stored
  */
-export function storePair(state: StateFolder, apiUrl: string, pair: string | undefined, started: Started): boolean {
+export function storePair(
+  state: StateFolder,
+  apiUrl: string,
+  pair: string | undefined,
+  started: Started,
+  as: PairedAs = "runner",
+): boolean {
   const fromVariable = started.env[PAIR_VARIABLE];
   delete started.env[PAIR_VARIABLE];
   const given = pair ?? fromVariable;
   if (given === undefined || given === "") return false;
-  state.storeToken(apiUrl, readToken(given));
-  if (pair !== undefined || fromVariable !== undefined) restart(started);
+  state.storeToken(apiUrl, readToken(given, as));
+  if (pair !== undefined || fromVariable !== undefined) restart(started, as);
   return true;
 }
 
-function restart(started: Started): void {
+function restart(started: Started, as: PairedAs): void {
   const [, script, ...args] = started.argv;
   if (script === undefined) return;
   if (typeof process.execve === "function" && process.platform !== "win32") {
     const env = Object.fromEntries(Object.entries(started.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
     process.execve(started.execPath, [started.execPath, ...started.execArgv, script, ...withoutPair(args)], env);
   }
-  process.title = "everdict runner";
+  process.title = `everdict ${as}`;
 }

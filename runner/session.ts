@@ -3,8 +3,8 @@ import { parseAnswer } from "./answers.ts";
 import { type ApiClient, ApiError, ApiUnreachable } from "./api-client.ts";
 import type { Logger } from "./log.ts";
 
-/** Exit statuses of `everdict runner`. */
-export const EXIT = { ok: 0, failed: 1, usage: 2, revoked: 3, upgrade: 4 } as const;
+/** Exit statuses of `everdict runner` and `everdict relay`. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, revoked: 3, upgrade: 4, replaced: 5 } as const;
 
 /** Ends the process with words that say what to do. */
 export class FatalError extends Error {

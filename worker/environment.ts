@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { EverdictError } from "../contracts/errors.ts";
+import type { RelayRpc } from "../contracts/relay.ts";
 import type { DispatcherRpc, LogRpc, QuotaRpc, SchedulerRpc, ScorecardRpc } from "../contracts/rpc.ts";
 
 /** Bindings and variables of the Worker. Secrets SECRET_<NAME> and SECRET_USE_<NAME> come on top. */
@@ -9,6 +10,7 @@ export interface Env {
   SCORECARD: DurableObjectNamespace;
   QUOTA: DurableObjectNamespace;
   RUN_LOG: DurableObjectNamespace;
+  RELAY: DurableObjectNamespace;
   DISPATCHER: Service & DispatcherRpc;
   ASSETS?: Fetcher;
   /** Runs `local` runtimes on the control-plane host; bound by the development server only. */
@@ -139,7 +141,7 @@ function parse(env: Env): Config {
   };
 }
 
-// SAFETY of the four casts: the classes bound under these names implement exactly these interfaces (worker/index.ts).
+// SAFETY of the casts: the classes bound under these names implement exactly these interfaces (worker/index.ts).
 export const schedulerOf = (env: Env, object: string): SchedulerRpc =>
   env.SCHEDULER.get(env.SCHEDULER.idFromName(object)) as unknown as SchedulerRpc;
 export const scorecardOf = (env: Env, id: string): ScorecardRpc =>
@@ -148,3 +150,5 @@ export const quotaOf = (env: Env, workspace: string): QuotaRpc =>
   env.QUOTA.get(env.QUOTA.idFromName(workspace)) as unknown as QuotaRpc;
 export const logOf = (env: Env, runId: string): LogRpc =>
   env.RUN_LOG.get(env.RUN_LOG.idFromName(runId)) as unknown as LogRpc;
+export const relayOf = (env: Env, id: string): RelayRpc & Pick<Fetcher, "fetch"> =>
+  env.RELAY.get(env.RELAY.idFromName(`relay:${id}`)) as unknown as RelayRpc & Pick<Fetcher, "fetch">;

@@ -2,6 +2,7 @@ import { WorkerEntrypoint } from "cloudflare:workers";
 import type { DispatcherRpc, FeedItem, Grant, ScorecardEnd, Settlement } from "../contracts/rpc.ts";
 import { RunLog } from "../durable-objects/log/object.ts";
 import { Quota } from "../durable-objects/quota/object.ts";
+import { Relay } from "../durable-objects/relay/object.ts";
 import { Scheduler } from "../durable-objects/scheduler/object.ts";
 import { ScorecardCoordinator } from "../durable-objects/scorecard/object.ts";
 import { dispatch } from "./dispatch/dispatcher.ts";
@@ -11,7 +12,7 @@ import { createApp } from "./http/app.ts";
 
 /* The one place where the Worker and its objects meet: everything else reaches the other side by RPC. */
 
-export { Quota, RunLog, Scheduler, ScorecardCoordinator };
+export { Quota, Relay, RunLog, Scheduler, ScorecardCoordinator };
 
 /** What objects call: all network and D1 work happens here, never inside an object. */
 export class Dispatcher extends WorkerEntrypoint<Env> implements DispatcherRpc {

@@ -1,6 +1,7 @@
 import { ADMIN_OPERATIONS } from "./admin.ts";
 import type { Operation } from "./operation.ts";
 import { REGISTRY_OPERATIONS } from "./registry.ts";
+import { RELAY_OPERATIONS } from "./relays.ts";
 import { RUNNER_OPERATIONS } from "./runners.ts";
 import { QUEUE_OPERATIONS, RUN_OPERATIONS, SCORECARD_OPERATIONS } from "./runs.ts";
 import { SESSION_OPERATIONS } from "./session.ts";
@@ -12,6 +13,7 @@ export const OPERATIONS = {
   ...SCORECARD_OPERATIONS,
   ...QUEUE_OPERATIONS,
   ...RUNNER_OPERATIONS,
+  ...RELAY_OPERATIONS,
   ...ADMIN_OPERATIONS,
   ...SESSION_OPERATIONS,
 };

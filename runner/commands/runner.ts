@@ -89,7 +89,7 @@ export function addRunnerCommand(program: Command): Command {
 }
 
 /** The control plane to talk to: named, or the only one this machine is paired with. */
-function chooseApiUrl(flags: RunnerFlags, state: StateFolder): string {
+export function chooseApiUrl(flags: { apiUrl?: string }, state: StateFolder): string {
   if (flags.apiUrl) return flags.apiUrl;
   const paired = state.pairedWith();
   if (paired.length > 1)

@@ -224,6 +224,13 @@ export function parseRunnerToken(request: Request): { object: string; token: str
   return token?.[1] && object ? { object, token: token[1] } : null;
 }
 
+/** The parts of a relay token `rly_<relay id without rly->.<secret>`, or null. */
+export function parseRelayToken(request: Request): { id: string; token: string } | null {
+  const header = request.headers.get("authorization") ?? "";
+  const token = /^Bearer (rly_([0-9a-z]{1,32})\.[A-Za-z0-9_-]{43})$/i.exec(header);
+  return token?.[1] && token[2] ? { id: `rly-${token[2]}`, token: token[1] } : null;
+}
+
 /** `u-<hash>` and `w-<workspace>` are how Scheduler objects of runners are written in tokens. */
 export function tokenObject(object: string): string {
   return object.startsWith("runners:user:")

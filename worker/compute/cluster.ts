@@ -1,4 +1,5 @@
 import { EverdictError } from "../../contracts/errors.ts";
+import { reachability } from "../../contracts/reachability.ts";
 import { type RuntimeSpec, runtimeSecretNames } from "../../contracts/runtime-spec.ts";
 import { sha256 } from "../auth/digest.ts";
 import type { Backend } from "../backends/backend.ts";
@@ -8,6 +9,7 @@ import { directTransport } from "../backends/transport/direct.ts";
 import type { Store } from "../context.ts";
 import type { Config, Env } from "../environment.ts";
 import { hostAllowed, resolveSecrets } from "../secrets/resolve.ts";
+import { findRelay, type RelayPath, relayPath } from "./relay.ts";
 
 export type ClusterSpec = Exclude<RuntimeSpec, { kind: "local" }>;
 
@@ -46,6 +48,29 @@ export async function clusterCredential(
 const deploymentOf = async (config: Config): Promise<string> =>
   `evd-${(await sha256(`deployment\n${config.signingKey}`)).slice(0, 12)}`;
 
+async function directPath(
+  env: Env,
+  config: Config,
+  store: Store,
+  workspace: string,
+  spec: ClusterSpec,
+): Promise<RelayPath> {
+  const address = addressOf(spec);
+  if (address === null || (spec.kind === "k8s" && spec.kubeconfigSecret !== undefined)) {
+    const { reasons } = reachability(spec);
+    throw new EverdictError(
+      "UPSTREAM_MISCONFIGURED",
+      `runtime '${spec.id}' can only be reached through a relay (${reasons.join(", ")}); run one beside the cluster and name it in 'relay'`,
+    );
+  }
+  const credential = await clusterCredential(env, config, store, workspace, spec, address);
+  if ("fix" in credential) throw new EverdictError("UPSTREAM_MISCONFIGURED", `${credential.detail}; ${credential.fix}`);
+  return {
+    transport: directTransport({ address: address.href, allowPrivate: config.dev }),
+    token: credential.token,
+  };
+}
+
 /**
  * The backend of a runtime, with its credential as it is now.
  * @param object hash of the Scheduler object whose units it sees
@@ -59,18 +84,11 @@ export async function clusterBackend(
   spec: ClusterSpec,
   object: string,
 ): Promise<Backend> {
-  const address = addressOf(spec);
-  if (spec.relay !== undefined || address === null || (spec.kind === "k8s" && spec.kubeconfigSecret !== undefined)) {
-    throw new EverdictError(
-      "UPSTREAM_MISCONFIGURED",
-      `runtime '${spec.id}' can only be reached through a relay, which this version does not carry; give 'server' with 'authSecret', or an address the control plane can dial`,
-    );
-  }
-  const credential = await clusterCredential(env, config, store, workspace, spec, address);
-  if ("fix" in credential) throw new EverdictError("UPSTREAM_MISCONFIGURED", `${credential.detail}; ${credential.fix}`);
-  const transport = directTransport({ address: address.href, allowPrivate: config.dev });
+  const { transport, token } =
+    spec.relay === undefined
+      ? await directPath(env, config, store, workspace, spec)
+      : await relayPath(env, config, store, workspace, spec, await findRelay(store, workspace, spec.relay));
   const owner = { deployment: await deploymentOf(config), object };
-  const { token } = credential;
   return spec.kind === "nomad"
     ? new NomadBackend({ spec, owner, transport, token })
     : new K8sBackend(spec, { transport, token, owner });

@@ -1,13 +1,17 @@
 import { and, eq } from "drizzle-orm";
 import type * as z from "zod";
 import { canonicalJson } from "../../contracts/canonical.ts";
+import { EverdictError } from "../../contracts/errors.ts";
 import type { Check as CheckSchema } from "../../contracts/operations/registry.ts";
 import { reachability } from "../../contracts/reachability.ts";
 import type { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { sha256 } from "../auth/digest.ts";
+import { offlineWords } from "../backends/transport/relay.ts";
 import { type Context, iso } from "../context.ts";
 import { registry, runtimeHealth } from "../store/schema.ts";
-import { addressOf, clusterBackend, clusterCredential } from "./cluster.ts";
+import { addressOf, type ClusterSpec, clusterBackend, clusterCredential } from "./cluster.ts";
+import { type FoundRelay, findRelay, relayState } from "./relay.ts";
+import { relayCommand } from "./relay-command.ts";
 
 type Check = z.infer<typeof CheckSchema>;
 
@@ -34,14 +38,15 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
   const checks: Check[] = [];
   if (spec.kind === "local") return probeLocal(ctx);
   const reach = reachability(spec);
-  const needsRelay = spec.relay !== undefined || (spec.kind === "k8s" && spec.server === undefined);
+  if (spec.relay !== undefined) return probeThroughRelay(ctx, spec, spec.relay);
+  const needsRelay = spec.kind === "k8s" && (spec.server === undefined || spec.kubeconfigSecret !== undefined);
   if (needsRelay || (!ctx.config.dev && reach.verdict !== "direct")) {
     const why = reach.reasons.join(", ") || "named";
     checks.push({
       name: "reachability",
       ok: false,
       detail: `not directly reachable: ${why}`,
-      fix: "run a relay beside the cluster and name it in 'relay'",
+      fix: relayCommand(ctx, spec),
     });
     return ended(
       spec.kind,
@@ -61,6 +66,39 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
     checks.push({ name: "credential", ok: false, detail: credential.detail, fix: credential.fix });
     return ended(spec.kind, "credential", credential.detail, checks);
   }
+  return ask(ctx, spec, checks);
+}
+
+/** Through a relay: first whether it is there at all, then the cluster. */
+async function probeThroughRelay(ctx: Context, spec: ClusterSpec, name: string): Promise<ProbeResult> {
+  const checks: Check[] = [];
+  const fail = (reason: string, detail: string, fix: string): ProbeResult => {
+    checks.push({ name: "relay", ok: false, detail, fix });
+    return ended(spec.kind, reason, detail, checks);
+  };
+  let relay: FoundRelay;
+  try {
+    relay = await findRelay(ctx.store, ctx.principal.workspace, name);
+  } catch (error) {
+    if (!(error instanceof EverdictError) || error.code !== "UPSTREAM_MISCONFIGURED") throw error;
+    return fail("relay", error.message, relayCommand(ctx, spec));
+  }
+  const state = await relayState(ctx.env, relay);
+  if (!state.online)
+    return fail("relay-offline", offlineWords(relay.label, state.lastSeenAt), "start it: everdict relay");
+  const where = state.hostname === null ? "" : ` on ${state.hostname}`;
+  checks.push({ name: "relay", ok: true, detail: `relay '${relay.label}' is connected${where}`, fix: null });
+  try {
+    return await ask(ctx, spec, checks);
+  } catch (error) {
+    if (!(error instanceof EverdictError) || error.code !== "UPSTREAM_MISCONFIGURED") throw error;
+    checks.push({ name: "credential", ok: false, detail: error.message, fix: "change what the message names" });
+    return ended(spec.kind, "credential", error.message, checks);
+  }
+}
+
+async function ask(ctx: Context, spec: ClusterSpec, checks: Check[]): Promise<ProbeResult> {
+  const { env, config, store, principal } = ctx;
   const backend = await clusterBackend(env, config, store, principal.workspace, spec, "probe000");
   const report = await backend.probe();
   const result = {

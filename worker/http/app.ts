@@ -11,6 +11,7 @@ import { handleMcp } from "../mcp/server.ts";
 import { logEvent } from "../observability/log.ts";
 import { metrics } from "../observability/metrics.ts";
 import * as leaseProtocol from "../services/lease.ts";
+import { connectRelay } from "../services/relays.ts";
 import * as session from "../services/session.ts";
 import { DEFAULT_MAX_BODY_BYTES, readBytes, readJson } from "./body.ts";
 import { callOperation } from "./call.ts";
@@ -234,6 +235,7 @@ export function createApp(): Hono<Bindings> {
       return serveUser(operation, c.req.raw, c.env, params, c.get("requestId"), waitUntil);
     });
   }
+  app.get("/relay/connect", (c) => connectRelay(c.env, c.req.raw));
   app.all("/mcp", async (c) =>
     handleMcp(
       c.req.raw,

@@ -7,6 +7,7 @@ import * as identity from "../services/identity.ts";
 import * as logs from "../services/logs.ts";
 import * as queue from "../services/queue.ts";
 import * as registries from "../services/registries.ts";
+import * as relays from "../services/relays.ts";
 import * as runners from "../services/runners.ts";
 import * as runs from "../services/runs.ts";
 import * as scorecards from "../services/scorecards.ts";
@@ -71,6 +72,9 @@ export const HANDLERS: { [K in UserName]: Handler<Operations[K]> } = {
   list_workspace_runners: runners.listRunners("workspace"),
   pair_workspace_runner: runners.pairRunner("workspace"),
   revoke_workspace_runner: runners.revokeRunner("workspace"),
+  list_relays: relays.listRelays,
+  pair_relay: relays.pairRelay,
+  revoke_relay: relays.revokeRelay,
   get_me: identity.getMe,
   create_workspace: identity.createWorkspace,
   list_workspaces: identity.listWorkspaces,

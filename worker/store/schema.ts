@@ -58,6 +58,19 @@ export const runners = sqliteTable(
   (t) => [index("runners_by_object").on(t.object, t.id)],
 );
 
+/** Relays by the label that runtimes name; the token's hash is in the relay's own object. */
+export const relays = sqliteTable(
+  "relays",
+  {
+    id: text().primaryKey(),
+    workspace: text().notNull(),
+    label: text().notNull(),
+    createdBy: text().notNull(),
+    createdAt: text().notNull(),
+  },
+  (t) => [uniqueIndex("relays_by_label").on(t.workspace, t.label)],
+);
+
 export const secrets = sqliteTable(
   "secrets",
   {

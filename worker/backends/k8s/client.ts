@@ -90,6 +90,7 @@ export class K8sClient {
         headers,
         body: options.body === undefined ? undefined : JSON.stringify(options.body),
         signal: AbortSignal.timeout(deadlineMs),
+        deadlineMs,
       });
       if (response.status >= 200 && response.status < 300) return response;
       throw apiError(right, response, await errorText(response));

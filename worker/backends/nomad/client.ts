@@ -110,7 +110,8 @@ export class NomadClient {
   async #once(request: NomadRequest): Promise<NomadAnswer> {
     const { transport, token, namespace, region } = this.#options;
     const query = new URLSearchParams({ namespace, ...(region === null ? {} : { region }), ...request.query });
-    const limit = AbortSignal.timeout(request.timeoutMs ?? CALL_MS);
+    const deadlineMs = request.timeoutMs ?? CALL_MS;
+    const limit = AbortSignal.timeout(deadlineMs);
     const signal = request.signal ? AbortSignal.any([limit, request.signal]) : limit;
     const write = request.method !== "GET";
     try {
@@ -125,6 +126,7 @@ export class NomadClient {
           },
           ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
           signal,
+          deadlineMs,
         }),
         signal,
       );

@@ -7,6 +7,8 @@ export interface TransportRequest {
   body?: string | undefined;
   /** Ends the request, the reading of its body included. */
   signal: AbortSignal;
+  /** When the signal fires, in ms from now, for who carries the request further than a signal goes. */
+  deadlineMs?: number;
 }
 
 export interface TransportResponse {

@@ -1,0 +1,72 @@
+import * as z from "zod";
+import type { RelayRecord, RelayState } from "../../contracts/relay.ts";
+
+type LastError = RelayState["lastError"];
+
+const Row = z.object({
+  id: z.string(),
+  label: z.string(),
+  workspace: z.string(),
+  tokenHash: z.string(),
+  generation: z.number(),
+  lastSeenAt: z.number().nullable(),
+  version: z.string().nullable(),
+  hostname: z.string().nullable(),
+});
+export type RelayRow = z.infer<typeof Row>;
+
+/** What of a relay outlives its object's sleep: who it is, and when it was last seen. No credential of a cluster. */
+export class RelayStore {
+  readonly #kv: SyncKvStorage;
+  #row: RelayRow | null;
+
+  constructor(kv: SyncKvStorage) {
+    this.#kv = kv;
+    const parsed = Row.safeParse(kv.get("relay"));
+    this.#row = parsed.success ? parsed.data : null;
+  }
+
+  get row(): RelayRow | null {
+    return this.#row;
+  }
+
+  /** Pairs, or pairs anew with another token. */
+  pair(relay: RelayRecord): void {
+    const old = this.#row;
+    this.#write({
+      ...relay,
+      generation: old?.generation ?? 0,
+      lastSeenAt: old?.lastSeenAt ?? null,
+      version: old?.version ?? null,
+      hostname: old?.hostname ?? null,
+    });
+  }
+
+  /** Number of a new connection. */
+  nextGeneration(row: RelayRow): number {
+    const generation = row.generation + 1;
+    this.#write({ ...row, generation });
+    return generation;
+  }
+
+  note(parts: Partial<Pick<RelayRow, "lastSeenAt" | "version" | "hostname">>): void {
+    if (this.#row) this.#write({ ...this.#row, ...parts });
+  }
+
+  noteError(error: NonNullable<LastError>): void {
+    this.#kv.put("lastError", error);
+  }
+
+  get lastError(): LastError {
+    return this.#kv.get<NonNullable<LastError>>("lastError") ?? null;
+  }
+
+  forget(): void {
+    this.#row = null;
+  }
+
+  #write(row: RelayRow): void {
+    this.#row = row;
+    this.#kv.put("relay", row);
+  }
+}

@@ -1,0 +1,112 @@
+import { and, eq, or } from "drizzle-orm";
+import { EverdictError } from "../../contracts/errors.ts";
+import type { RelayState } from "../../contracts/relay.ts";
+import type { RelayTarget } from "../../contracts/relay-protocol.ts";
+import { sign } from "../auth/digest.ts";
+import { relayTransport } from "../backends/transport/relay.ts";
+import type { Transport } from "../backends/transport/transport.ts";
+import { type Store, withDeadline } from "../context.ts";
+import { type Config, type Env, relayOf } from "../environment.ts";
+import { resolveSecrets } from "../secrets/resolve.ts";
+import { relays } from "../store/schema.ts";
+import { addressOf, type ClusterSpec, clusterCredential } from "./cluster.ts";
+
+const STATE_MS = 5_000;
+
+/** A relay of a workspace. */
+export interface FoundRelay {
+  id: string;
+  label: string;
+}
+
+/**
+ * The relay that a runtime names by label or id, in this workspace and no other.
+ * @throws EverdictError UPSTREAM_MISCONFIGURED in words that say what to do
+ */
+export async function findRelay(store: Store, workspace: string, name: string): Promise<FoundRelay> {
+  const row = await store
+    .select({ id: relays.id, label: relays.label })
+    .from(relays)
+    .where(and(eq(relays.workspace, workspace), or(eq(relays.label, name), eq(relays.id, name))))
+    .get();
+  if (row) return row;
+  throw new EverdictError(
+    "UPSTREAM_MISCONFIGURED",
+    `workspace '${workspace}' has no relay '${name}'; pair one with POST /workspace/relays {"label":"${name}"}`,
+    { data: { relay: name } },
+  );
+}
+
+/** How a relay is, from its object. @throws EverdictError UNAVAILABLE when the object does not answer */
+export const relayState = (env: Env, relay: FoundRelay): Promise<RelayState> =>
+  withDeadline(relayOf(env, relay.id).state(), STATE_MS, `relay '${relay.label}'`);
+
+/** The way to a cluster through a relay, and the token that goes with it. */
+export interface RelayPath {
+  transport: Transport;
+  /** null where the relay brings the identity. */
+  token: string | null;
+}
+
+/**
+ * Precedence of credentials: kubeconfigSecret, then server with authSecret, then a context of the relay's own machine.
+ * @throws EverdictError UPSTREAM_MISCONFIGURED in words that say what to change
+ */
+export async function relayPath(
+  env: Env,
+  config: Config,
+  store: Store,
+  workspace: string,
+  spec: ClusterSpec,
+  relay: FoundRelay,
+): Promise<RelayPath> {
+  const through = (target: RelayTarget, token: string | null, kubeconfig?: string): RelayPath => ({
+    transport: relayTransport({
+      link: relayOf(env, relay.id),
+      label: relay.label,
+      workspace,
+      target,
+      ...(kubeconfig === undefined ? {} : { kubeconfig }),
+    }),
+    token,
+  });
+  if (spec.kind === "k8s" && spec.kubeconfigSecret !== undefined) {
+    const { target, text } = await uploaded(env, config, store, workspace, spec.kubeconfigSecret, spec.context ?? null);
+    return through(target, null, text);
+  }
+  const address = addressOf(spec);
+  if (address !== null) {
+    const credential = await clusterCredential(env, config, store, workspace, spec, address);
+    if ("fix" in credential)
+      throw new EverdictError("UPSTREAM_MISCONFIGURED", `${credential.detail}; ${credential.fix}`);
+    return through({ kind: "address", url: address.href }, credential.token);
+  }
+  if (spec.kind === "k8s" && spec.context !== undefined)
+    return through({ kind: "context", context: spec.context }, null);
+  throw new EverdictError(
+    "UPSTREAM_MISCONFIGURED",
+    `runtime '${spec.id}' names no cluster; give kubeconfigSecret, server with authSecret, or context`,
+  );
+}
+
+async function uploaded(
+  env: Env,
+  config: Config,
+  store: Store,
+  workspace: string,
+  name: string,
+  context: string | null,
+): Promise<{ target: RelayTarget; text: string }> {
+  const secret = (await resolveSecrets(env, config, store, workspace, [name])).get(name);
+  const how = "with use 'cluster' and the hosts of its servers";
+  const wrong = (detail: string) =>
+    new EverdictError("UPSTREAM_MISCONFIGURED", `${detail}; PUT /secrets/${name} ${how}`);
+  if (!secret) throw wrong(`secret '${name}' is not stored`);
+  if (secret.use !== "cluster") {
+    throw wrong(`secret '${name}' has use '${secret.use ?? "none"}' and is never used for a cluster`);
+  }
+  // The relay learns which text is meant without being told it: keyed, so that nobody can try texts against it.
+  const digest = await sign(config.signingKey, "relay-kubeconfig", `${workspace}\n${name}\n${secret.value}`);
+  const { hosts } = secret;
+  return { target: { kind: "kubeconfig", digest, secret: name, context, hosts, text: null }, text: secret.value };
+}
