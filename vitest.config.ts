@@ -12,7 +12,12 @@ export default defineConfig({
         test: {
           name: "unit",
           testTimeout: 60_000,
-          include: ["test/contracts/**/*.test.ts", "test/core/**/*.test.ts", "test/worker/**/*.test.ts"],
+          include: [
+            "test/contracts/**/*.test.ts",
+            "test/core/**/*.test.ts",
+            "test/worker/**/*.test.ts",
+            "test/web/unit/**/*.test.ts",
+          ],
         },
       },
       // Real shells, processes and, where an engine answers, containers.
@@ -51,7 +56,17 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
-          include: ["test/e2e/**/*.test.ts"],
+          include: ["test/e2e/**/*.test.ts", "test/relay/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
+          fileParallelism: false,
+        },
+      },
+      // The dashboard in a real browser against the real server and runner; each file says when there is no browser.
+      {
+        test: {
+          name: "web",
+          include: ["test/web/browser/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 60_000,
           fileParallelism: false,

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
@@ -106,8 +107,11 @@ async function work(flags: RelayFlags, log: Logger): Promise<void> {
     );
   }
   const instanceId = randomUUID();
+  const tempDir = join(state.dir, "plugins");
+  sweepTemp(tempDir, state, log);
+  state.registerInstance(instanceId);
   const allowed = allowedBy(flags);
-  const targets = openTargets(allowed);
+  const targets = openTargets(allowed, flags.kubeconfig, join(tempDir, instanceId));
   const relay = new RelayProcess({
     apiUrl,
     token,
@@ -129,14 +133,25 @@ async function work(flags: RelayFlags, log: Logger): Promise<void> {
     });
     await relay.run();
   } finally {
+    state.unregisterInstance(instanceId);
     process.off("SIGTERM", close);
     process.off("SIGINT", close);
   }
 }
 
-function openTargets(allowed: Allowed): Targets {
+/** Removes the folders that killed relays left; those of living ones stay. */
+function sweepTemp(dir: string, state: StateFolder, log: Logger): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  for (const name of readdirSync(dir)) {
+    if (state.isAlive(name)) continue;
+    rmSync(join(dir, name), { recursive: true, force: true });
+    log.warn("removed what a killed relay left", { folder: name });
+  }
+}
+
+function openTargets(allowed: Allowed, kubeconfig: string | undefined, tempDir: string): Targets {
   try {
-    return new Targets(allowed);
+    return new Targets({ allowed, kubeconfig, tempDir });
   } catch (error) {
     throw new FatalError(error instanceof Error ? error.message : String(error), EXIT.usage);
   }
