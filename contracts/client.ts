@@ -1,4 +1,4 @@
-import { EverdictError, Problem } from "./errors.ts";
+import { ERROR_STATUS, EverdictError, type Problem } from "./errors.ts";
 import { OPERATIONS, type OperationName, type Operations } from "./operations/index.ts";
 import type { BodyInputOf, Operation, OutputOf, ParamsOf, QueryInputOf } from "./operations/operation.ts";
 
@@ -53,13 +53,26 @@ export function operationUrl(
   return url.toString();
 }
 
+/** Whether an answer is ours. By hand: a browser's first load need not carry a schema library for it. */
+function isProblem(value: unknown): value is Problem {
+  if (typeof value !== "object" || value === null) return false;
+  const { code, detail, instance } = value as Partial<Record<keyof Problem, unknown>>;
+  return (
+    typeof code === "string" &&
+    Object.hasOwn(ERROR_STATUS, code) &&
+    typeof detail === "string" &&
+    typeof instance === "string"
+  );
+}
+
 /** An answer that is not a success, as the error the API meant. */
 export async function errorOf(response: Response): Promise<EverdictError> {
   const text = await response.text().catch(() => "");
   const retryAfter = Number(response.headers.get("retry-after") ?? Number.NaN);
   const extras = Number.isFinite(retryAfter) ? { retryAfterSec: retryAfter } : {};
   try {
-    const problem = Problem.parse(JSON.parse(text));
+    const problem: unknown = JSON.parse(text);
+    if (!isProblem(problem)) throw new SyntaxError("not a problem document");
     const error = new EverdictError(problem.code, problem.detail, {
       ...extras,
       ...(problem.data ? { data: problem.data } : {}),

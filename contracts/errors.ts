@@ -53,7 +53,9 @@ export const Problem = z
     title: z.string().max(100).describe("The kind of problem in words"),
     status: z.number().int().describe("HTTP status"),
     detail: z.string().max(4_000).describe("What happened and what to change"),
-    code: z.enum(Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]).describe("Stable error code"),
+    code: z
+      .enum(/* @__PURE__ */ Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]])
+      .describe("Stable error code"),
     instance: z.string().max(100).describe("Request id, to be quoted in a report"),
     data: z.record(z.string(), z.unknown()).optional().describe("Facts a program can act on"),
     issues: z.array(Issue).max(100).optional().describe("All problems of the request's fields"),

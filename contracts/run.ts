@@ -1,17 +1,15 @@
 import * as z from "zod";
 import { RunId, ScorecardId, Version, WorkspaceId } from "./names.ts";
 import { between } from "./numbers.ts";
+import { FAILURE_CLASSES, RUN_STATUSES } from "./run-states.ts";
+
+export { FAILURE_CLASSES, isTerminal, RUN_STATUSES, TERMINAL_STATUSES } from "./run-states.ts";
 
 export const Timestamp = z.string().max(30).describe("ISO 8601 UTC with milliseconds");
 
-export const RUN_STATUSES = ["queued", "dispatching", "running", "succeeded", "failed", "cancelled"] as const;
 export const RunStatus = z.enum(RUN_STATUSES).describe("A failing grade is a succeeded run with a low score");
 export type RunStatus = z.infer<typeof RunStatus>;
-export const TERMINAL_STATUSES = ["succeeded", "failed", "cancelled"] as const;
-/** Whether nothing can change any more. */
-export const isTerminal = (status: string): boolean => (TERMINAL_STATUSES as readonly string[]).includes(status);
 
-export const FAILURE_CLASSES = ["infra", "config", "harness", "agent"] as const;
 export const FailureClass = z
   .enum(FAILURE_CLASSES)
   .describe("Whose fault it was: ours and the machine's, the configuration's, the harness's, the agent's");

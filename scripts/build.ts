@@ -1,22 +1,32 @@
 import { spawn } from "node:child_process";
-import { cp, mkdir, readdir, rm, stat } from "node:fs/promises";
+import { cp, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { childEnvironment, ROOT } from "./environment.ts";
 
 const DIST = join(ROOT, "dist");
-const SOURCES = [
-  "contracts",
-  "durable-objects",
-  "worker",
-  "runner",
-  "web",
-  "d1-migrations",
-  "wrangler.toml",
-  "package.json",
+
+/** What is built, from what, by what. Each is built only when one of its sources is newer. */
+interface Part {
+  sources: readonly string[];
+  product: string;
+  build(): Promise<void>;
+}
+
+const PARTS: readonly Part[] = [
+  {
+    sources: ["contracts", "web", "scripts/build.ts", "package.json"],
+    product: "dist/web/docs/index.html",
+    build: buildWeb,
+  },
+  {
+    sources: ["contracts", "durable-objects", "worker", "d1-migrations", "wrangler.toml", "package.json"],
+    product: "dist/worker/index.js",
+    build: buildWorker,
+  },
+  { sources: ["contracts", "runner", "package.json"], product: "dist/everdict.mjs", build: buildRunner },
 ];
-const PRODUCTS = ["dist/worker/index.js", "dist/everdict.mjs", "dist/web/docs/index.html"];
 
 async function newest(path: string): Promise<number> {
   const info = await stat(path);
@@ -30,25 +40,32 @@ async function newest(path: string): Promise<number> {
   return Math.max(0, ...times);
 }
 
-async function isFresh(): Promise<boolean> {
+async function isFresh({ product, sources }: Part): Promise<boolean> {
   try {
-    const built = await Promise.all(PRODUCTS.map(async (path) => (await stat(join(ROOT, path))).mtimeMs));
-    const sources = await Promise.all(SOURCES.map((path) => newest(join(ROOT, path))));
-    return Math.min(...built) > Math.max(...sources);
+    const { mtimeMs } = await stat(join(ROOT, product));
+    return mtimeMs > Math.max(...(await Promise.all(sources.map((path) => newest(join(ROOT, path))))));
   } catch {
     return false;
   }
 }
 
+/** The dashboard by Vite, the API reference around Swagger UI; put in place at once when all of it is there. */
 async function buildWeb(): Promise<void> {
-  const out = join(DIST, "web");
-  await rm(out, { recursive: true, force: true });
+  const out = join(DIST, `web-${process.pid}`);
   await mkdir(join(out, "docs"), { recursive: true });
+  const { build: viteBuild } = await import("vite");
+  await viteBuild({
+    configFile: join(ROOT, "web/vite.config.ts"),
+    logLevel: "error",
+    build: { outDir: join(out, "dashboard") },
+  });
   await cp(join(ROOT, "web/public"), out, { recursive: true });
-  await cp(join(ROOT, "web/docs"), join(out, "docs"), { recursive: true });
   const swagger = dirname(fileURLToPath(import.meta.resolve("swagger-ui-dist/package.json")));
   for (const file of ["swagger-ui.css", "swagger-ui-bundle.js", "swagger-ui-bundle.js.LICENSE.txt"])
     await cp(join(swagger, file), join(out, "docs", file));
+  await cp(join(ROOT, "web/docs"), join(out, "docs"), { recursive: true });
+  await rm(join(DIST, "web"), { recursive: true, force: true });
+  await rename(out, join(DIST, "web"));
 }
 
 async function buildRunner(): Promise<void> {
@@ -81,11 +98,12 @@ function buildWorker(): Promise<void> {
   });
 }
 
-/** Builds the Worker, the CLI and the pages into dist/, unless they are newer than every source. */
+/** Builds the pages, the Worker and the CLI into dist/, each unless it is newer than its sources. */
 export async function ensureBuilt(): Promise<void> {
-  if (await isFresh()) return;
-  await buildWeb();
-  await Promise.all([buildWorker(), buildRunner()]);
+  const stale = (await Promise.all(PARTS.map(async (part) => ((await isFresh(part)) ? [] : [part])))).flat();
+  // The Worker's build looks at the folder of assets, so the pages come first.
+  await stale.find(({ build: how }) => how === buildWeb)?.build();
+  await Promise.all(stale.filter(({ build: how }) => how !== buildWeb).map((part) => part.build()));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await ensureBuilt();

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -160,6 +160,14 @@ function passedVariables(): Record<string, string> {
   return out;
 }
 
+/** The pages as they are now: a build while the server runs takes them away from nobody. */
+async function keepPages(state: string): Promise<string> {
+  const pages = join(state, "pages");
+  await rm(pages, { recursive: true, force: true });
+  await cp(join(ROOT, "dist/web"), pages, { recursive: true });
+  return pages;
+}
+
 const objectOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? { ...value } : {};
 
@@ -198,6 +206,7 @@ export async function startServer(options: { port: number; state: string; quiet?
           modulesRoot: join(ROOT, "dist/worker"),
           modules: [{ type: "ESModule", path: join(ROOT, "dist/worker/index.js") }],
           bindings: { ...objectOf(workerOptions.bindings), ...keys, ...passedVariables(), EVERDICT_ENV: "dev" },
+          assets: { ...objectOf(workerOptions.assets), directory: await keepPages(state) },
           serviceBindings: { ...objectOf(workerOptions.serviceBindings), LOCAL: local },
           unsafeDirectSockets: [{ host: HOST, port }],
         },

@@ -8,12 +8,26 @@ const SECURITY_HEADERS = {
   "referrer-policy": "no-referrer",
 };
 
-/** A file of the web build, or null. */
+/** Names of built files carry a hash of what is in them. */
+const HASHED = "/dashboard/assets/";
+const DASHBOARD = "/dashboard/";
+
+/** A file of the web build, or null. Below /dashboard, what is no file is a page that the dashboard routes itself. */
 export async function servePage(env: Env, request: Request): Promise<Response | null> {
   if (!env.ASSETS || (request.method !== "GET" && request.method !== "HEAD")) return null;
-  const found = await env.ASSETS.fetch(request);
+  const url = new URL(request.url);
+  let found = await env.ASSETS.fetch(request);
+  const routed = found.status === 404 && isRouted(url.pathname);
+  if (routed) found = await env.ASSETS.fetch(new Request(new URL(DASHBOARD, url), request));
   if (found.status === 404) return null;
   const response = new Response(found.body, found);
   for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.headers.set(name, value);
+  response.headers.set(
+    "cache-control",
+    url.pathname.startsWith(HASHED) ? "public, max-age=31536000, immutable" : "no-cache",
+  );
   return response;
 }
+
+const isRouted = (pathname: string): boolean =>
+  (pathname === "/dashboard" || pathname.startsWith(DASHBOARD)) && !pathname.startsWith(HASHED);
