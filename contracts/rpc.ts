@@ -1,4 +1,5 @@
 import type { Capability, Os } from "./capabilities.ts";
+import type { Inspection } from "./inspection.ts";
 import type { JobTemplate } from "./job.ts";
 import type { Attempt, Failure, Provenance, RunResult, RunStatus, Waiting } from "./run.ts";
 import type {
@@ -231,6 +232,16 @@ export type StartAnswer =
   /** The answer was lost or the cluster is unreachable: repeat under the same name. */
   | ({ kind: "unknown"; error: { code: string; message: string; retryAfterSec: number | null } } & AttemptRef);
 
+/** A registered version of a runtime. */
+export interface RuntimeRef {
+  /** Workspace, or _shared. */
+  owner: string;
+  id: string;
+  version: string;
+  /** Who looks: a local runtime's object is its workspace's. */
+  workspace: string;
+}
+
 export interface SchedulerRpc {
   /** Idempotent by run id. `envelope` is null for runner objects. */
   enqueue(
@@ -294,6 +305,12 @@ export interface SchedulerRpc {
   sweep(): Promise<{ active: boolean }>;
   /** Prometheus gauges by name. */
   gauges(): Promise<Record<string, number>>;
+  /** A look at the runtime's cluster, at most 5 s old; all viewers share one reading. */
+  inspect(object: string, runtime: RuntimeRef): Promise<Inspection>;
+  /** The cluster was changed by hand: the next look is a new one. */
+  forgetInspections(): Promise<void>;
+  /** Names of the units of live attempts. */
+  liveUnits(): Promise<string[]>;
 }
 
 export interface FeedItem {
@@ -340,6 +357,8 @@ export interface DispatcherRpc {
     object: string,
     units: (AttemptRef & { name: string; target: string; workspace: string; pinnedVersion: string | null })[],
   ): Promise<void>;
+  /** A look at a runtime's cluster. Rejects only by our own fault. */
+  inspect(object: string, runtime: RuntimeRef): Promise<Inspection>;
   /** Writes terminal records to D1, idempotent by (run, epoch) and guarded by "not terminal"; answers the run ids now stored. */
   settle(settlements: Settlement[]): Promise<string[]>;
   /** Records in D1 whether an object has live state, for the cron sweep. */

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
-import { hostname } from "node:os";
+import { statfsSync } from "node:fs";
+import { arch, availableParallelism, freemem, hostname, platform, release, totalmem } from "node:os";
 import { join } from "node:path";
 import * as z from "zod";
+import type { NodeView } from "../contracts/inspection.ts";
 import { Job } from "../contracts/job.ts";
 import { RunId } from "../contracts/names.ts";
 import { RegistryAuth } from "../contracts/runner-protocol.ts";
@@ -13,6 +15,7 @@ import type { Executor } from "./executors/executor.ts";
 import { HostExecutor } from "./executors/host.ts";
 import { LocalUnits } from "./local-units.ts";
 import type { Logger } from "./log.ts";
+import { RUNNER_VERSION } from "./version.ts";
 
 /** Body of POST /start. */
 export const StartRequest = z.strictObject({
@@ -63,6 +66,7 @@ export type LocalHandler = ((request: LocalRequest) => Promise<Response>) & {
  * - GET /units?object=<hash8>&waitMs= → 200 {units}; parks while none has finished, until one changes or waitMs is over
  * - POST /stop {name} → 200 {found}; the unit then finishes with `stopped: true`
  * - DELETE /units/{name} → 204, after its end was collected
+ * - GET /machine → 200, the machine as a cluster shows one of its nodes
  *
  * A unit is {name, runId, epoch, object, state: pending|running|finished, node, outcome?, failure?, stopped?}. Units and
  * their ends survive a SIGKILL of this process.
@@ -88,9 +92,33 @@ export function createLocalExecutor(options: LocalOptions): LocalHandler {
   const ready = units.recover();
   const handler = async (request: LocalRequest): Promise<Response> => {
     await ready;
+    if (request.method === "GET" && new URL(request.url).pathname === "/machine")
+      return Response.json(machineView(options.stateDir, docker === null ? "" : "docker"));
     return route(units, request);
   };
   return Object.assign(handler, { close: () => units.close() });
+}
+
+const MIB = 2 ** 20;
+
+function machineView(folder: string, containerRuntime: string): NodeView {
+  const disk = statfsSync(folder);
+  const mib = (bytes: number): number => Math.round(bytes / MIB);
+  return {
+    name: hostname().slice(0, 253),
+    ready: true,
+    schedulable: true,
+    os: platform(),
+    arch: arch(),
+    kernel: release(),
+    containerRuntime,
+    agentVersion: RUNNER_VERSION,
+    address: null,
+    cpu: { total: availableParallelism() * 1_000, used: null },
+    memoryMb: { total: mib(totalmem()), used: mib(totalmem() - freemem()) },
+    diskMb: { total: mib(disk.blocks * disk.bsize), used: mib((disk.blocks - disk.bfree) * disk.bsize) },
+    gpu: { total: 0, used: null },
+  };
 }
 
 function chooseExecutor(job: Job, host: Executor | null, docker: Executor | null): Executor | { missing: string } {

@@ -1,5 +1,5 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import type { DispatcherRpc, FeedItem, Grant, ScorecardEnd, Settlement } from "../contracts/rpc.ts";
+import type { DispatcherRpc, FeedItem, Grant, RuntimeRef, ScorecardEnd, Settlement } from "../contracts/rpc.ts";
 import { RunLog } from "../durable-objects/log/object.ts";
 import { Quota } from "../durable-objects/quota/object.ts";
 import { Relay } from "../durable-objects/relay/object.ts";
@@ -43,6 +43,10 @@ export class Dispatcher extends WorkerEntrypoint<Env> implements DispatcherRpc {
 
   cancelRuns(scorecardId: string, runIds: string[]) {
     return dispatch.cancelRuns(this.env, scorecardId, runIds);
+  }
+
+  inspect(object: string, runtime: RuntimeRef) {
+    return dispatch.inspect(this.env, object, runtime);
   }
 
   finishScorecard(scorecardId: string, end: ScorecardEnd) {

@@ -3,6 +3,7 @@ import { CapabilityList } from "../capabilities.ts";
 import { Dataset, EvalCase } from "../case.ts";
 import { Issue } from "../errors.ts";
 import { HarnessSpec } from "../harness.ts";
+import { ControlRequest, ControlResult, Inspection } from "../inspection.ts";
 import { LIMITS, Tags, Version } from "../names.ts";
 import type { Action } from "../roles.ts";
 import { Timestamp } from "../run.ts";
@@ -296,6 +297,41 @@ const validates = {
   }),
 };
 
+const clusters = {
+  inspect_runtime: operation({
+    name: "inspect_runtime",
+    method: "GET",
+    path: "/runtimes/{id}/versions/{version}/inspect",
+    group: "runtimes",
+    summary: "Look at a runtime's cluster: nodes, capacity, what runs there",
+    description: "Takes at most 15 seconds. An unreachable cluster is an answer, not an error.",
+    audience: "user",
+    action: "runtimes:read",
+    params: VersionParams,
+    query: NoQuery,
+    status: 200,
+    output: Inspection,
+  }),
+  control_runtime: operation({
+    name: "control_runtime",
+    method: "POST",
+    path: "/runtimes/{id}/versions/{version}/control",
+    group: "runtimes",
+    summary: "Act on a runtime's cluster: stop a unit, reclaim, purge, cordon, resize",
+    description:
+      "Acts on units that carry this runtime's labels; on anything else, nodes included, only where the runtime says externalControl.",
+    audience: "user",
+    action: "runtimes:control",
+    params: VersionParams,
+    query: NoQuery,
+    body: ControlRequest,
+    bodyAs: "control",
+    status: 200,
+    output: ControlResult,
+    destructive: true,
+  }),
+};
+
 export const REGISTRY_OPERATIONS = {
   create_runtime: runtimes.create,
   ...validates,
@@ -303,6 +339,7 @@ export const REGISTRY_OPERATIONS = {
   get_runtime: runtimes.get,
   set_runtime_tags: runtimes.tags,
   archive_runtime: runtimes.archive,
+  ...clusters,
   create_harness: harnesses.create,
   get_harness: harnesses.get,
   set_harness_tags: harnesses.tags,

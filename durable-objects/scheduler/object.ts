@@ -1,4 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
+import type { Inspection } from "../../contracts/inspection.ts";
+import { attemptName } from "../../contracts/names.ts";
 import type {
   CancelAnswer,
   EnqueueAnswer,
@@ -11,6 +13,7 @@ import type {
   RunnerAnswer,
   RunnerRecord,
   RunnerView,
+  RuntimeRef,
   RunView,
   SchedulerRpc,
   TenantLimits,
@@ -29,6 +32,7 @@ import { jobKey } from "./endings.ts";
 import { Engine } from "./engine.ts";
 import type { SchedulerEnv } from "./environment.ts";
 import type { NewEntry, Withheld } from "./events.ts";
+import { Inspections } from "./inspections.ts";
 import { jsonLogger, type Logger } from "./log.ts";
 import { Outbox } from "./outbox.ts";
 import type { Runner } from "./state.ts";
@@ -52,6 +56,10 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   readonly #log: Logger;
   readonly #outbox: Outbox;
   readonly #effects: Effects;
+  readonly #inspections = new Inspections(
+    (runtime) => this.env.DISPATCHER.inspect(this.#inspected, runtime),
+    () => Date.now(),
+  );
   readonly #polls = new Map<number, (answer: PollAnswer) => void>();
   #engine: Engine;
   #pollIds = 0;
@@ -59,6 +67,8 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   #marked: boolean;
   #idleSince: number | null = null;
   #marking = false;
+  /** Its own name, as whoever looks says it: a look makes no state. */
+  #inspected = "";
 
   constructor(ctx: DurableObjectState, env: SchedulerEnv) {
     super(ctx, env);
@@ -338,6 +348,22 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
       ...gaugesOf(this.#engine.state, this.#store.liveRows()),
       everdict_outbox_records: this.#store.outboxSize(),
     };
+  }
+
+  inspect(object: string, runtime: RuntimeRef): Promise<Inspection> {
+    this.#inspected = object;
+    return this.#inspections.look(runtime);
+  }
+
+  async forgetInspections(): Promise<void> {
+    this.#inspections.forget();
+  }
+
+  async liveUnits(): Promise<string[]> {
+    const { state } = this.#engine;
+    return [...state.live.values()].flatMap(({ runId, attempt }) =>
+      attempt === null ? [] : [attemptName(state.objectHash, runId, attempt.epoch)],
+    );
   }
 
   #isActive(): boolean {

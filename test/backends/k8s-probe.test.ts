@@ -3,7 +3,14 @@ import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { K8sRuntime } from "../../contracts/runtime-spec.ts";
 import { K8sBackend } from "../../worker/backends/k8s/backend.ts";
-import { NEEDED_RIGHTS, RIGHTS, type Right, resourceName, roleManifest } from "../../worker/backends/k8s/rights.ts";
+import {
+  NEEDED_RIGHTS,
+  RIGHTS,
+  type Right,
+  type RightName,
+  resourceName,
+  roleManifest,
+} from "../../worker/backends/k8s/rights.ts";
 import { directTransport } from "../../worker/backends/transport/direct.ts";
 import { randomOwner } from "./attempts.ts";
 import { fakeKubernetesTarget } from "./fake-kubernetes-target.ts";
@@ -56,18 +63,44 @@ test.each(NEEDED_RIGHTS.map((right) => [`${right.verb} ${resourceName(right)}`])
   },
 );
 
-test("every call the client can make is in the Role, and the Role holds nothing else", () => {
-  const manifest = roleManifest("evals", { nodes: false });
-  const granted = [
-    ...manifest.matchAll(/apiGroups: \["([^"]*)"\]\n {4}resources: \["([^"]*)"\]\n {4}verbs: \[([^\]]*)\]/g),
-  ].flatMap(([, group, resource, verbs]) =>
-    (verbs ?? "").split(", ").map((verb) => `${group}/${resource}/${verb.replaceAll('"', "")}`),
+/** What a manifest grants, as group/resource/verb. */
+const grantsOf = (manifest: string): string[] =>
+  [...manifest.matchAll(/apiGroups: \["([^"]*)"\]\n {4}resources: \["([^"]*)"\]\n {4}verbs: \[([^\]]*)\]/g)]
+    .flatMap(([, group, resource, verbs]) =>
+      (verbs ?? "").split(", ").map((verb) => `${group}/${resource}/${verb.replaceAll('"', "")}`),
+    )
+    .sort();
+
+test("the manifest grants every call the client can make, and nothing else", () => {
+  const named = (...names: RightName[]) =>
+    names.map((name): Right => RIGHTS[name]).map((right) => `${right.group}/${resourceName(right)}/${right.verb}`);
+  const control: RightName[] = ["patchNode", "deletePod", "scaleDeployment"];
+  const nodes: RightName[] = ["listNodes", "listNodeMetrics"];
+  const jobs = (Object.keys(RIGHTS) as RightName[]).filter(
+    (name) => ![...control, ...nodes, "createNamespace"].includes(name),
   );
-  const rights: Right[] = Object.values(RIGHTS);
-  const used = rights
-    .filter(({ scope }) => scope === "namespace")
-    .map((right) => `${right.group}/${resourceName(right)}/${right.verb}`);
-  expect(granted.sort()).toEqual(used.sort());
+  expect(grantsOf(roleManifest("evals", { nodes: false }))).toEqual(named(...jobs).sort());
+  expect(grantsOf(roleManifest("evals", { nodes: true }))).toEqual(named(...jobs, ...nodes).sort());
+  const all = roleManifest("evals", { nodes: true, externalControl: true, createNamespace: true });
+  expect(grantsOf(all)).toEqual(named(...jobs, ...nodes, ...control, "createNamespace").sort());
+  // Of others' things nothing is granted in the namespace's Role unless it is wanted.
+  expect(roleManifest("evals", { nodes: true })).not.toMatch(/"patch"\]\n.*nodes|deployments/);
+});
+
+test("the probe asks for what the runtime uses, and prints the manifest for it", async () => {
+  const target = fakeKubernetesTarget();
+  const namesOf = async (parts: Parameters<typeof target.backendOf>[0]) => {
+    const { checks, policy } = await target.backendOf(parts, owner).probe();
+    return { rights: checks.map(({ name }) => name).filter((name) => name.startsWith("right.")), policy };
+  };
+  const plain = await namesOf({});
+  expect(plain.rights).not.toContain("right.createNamespace");
+  expect(plain.rights).not.toContain("right.patchNode");
+  expect(plain.policy).toBe(roleManifest("evals", { nodes: true }));
+  const whole = await namesOf({ createNamespace: true, externalControl: true });
+  expect(whole.rights).toEqual(expect.arrayContaining(["right.createNamespace", "right.patchNode", "right.deletePod"]));
+  expect(whole.policy).toContain("deployments/scale");
+  await target.close();
 });
 
 test("a limited token cannot tell an absent namespace from a missing right, and says so (K 4)", async () => {

@@ -27,6 +27,9 @@ function defaults(): DispatcherRpc {
     feed: async (_scorecardId, items) => items.map((item) => ({ runId: item.runId, ok: true })),
     cancelRuns: async () => {},
     finishScorecard: async () => true,
+    inspect: async () => {
+      throw new Error("no cluster to look at");
+    },
   };
 }
 
@@ -52,6 +55,9 @@ export class Dispatcher extends WorkerEntrypoint implements DispatcherRpc {
   }
   cancelRuns(...args: Parameters<DispatcherRpc["cancelRuns"]>) {
     return script.cancelRuns(...args);
+  }
+  inspect(...args: Parameters<DispatcherRpc["inspect"]>) {
+    return script.inspect(...args);
   }
   finishScorecard(...args: Parameters<DispatcherRpc["finishScorecard"]>) {
     return script.finishScorecard(...args);

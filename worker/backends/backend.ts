@@ -1,3 +1,4 @@
+import type { ControlRequest, ControlResult, Inspection } from "../../contracts/inspection.ts";
 import type { JobTemplate, Outcome } from "../../contracts/job.ts";
 import type { Failure } from "../../contracts/run.ts";
 import type { AttemptRef, LeasedAttempt } from "../../contracts/runner-protocol.ts";
@@ -143,6 +144,8 @@ export interface Backend {
   logs(name: string, options: LogOptions): Promise<LogTail>;
   /** Checks the path from address to document, without running a job. Takes at most 10 s. */
   probe(): Promise<ProbeReport>;
+  /** A look at the cluster, best effort. Takes at most 15 s and never rejects for what the cluster says. */
+  inspect(): Promise<Inspection>;
 }
 
 /** What a backend needs to know of who asks, beside its runtime spec. */
@@ -153,68 +156,19 @@ export interface BackendOwner {
   object: string;
 }
 
-/** An amount in the unit its field names. `used` is null where the cluster does not measure it. */
-export interface Amount {
-  total: number;
-  used: number | null;
-}
-
-export interface NodeView {
-  name: string;
-  ready: boolean;
-  schedulable: boolean;
-  os: string;
-  arch: string;
-  kernel: string;
-  containerRuntime: string;
-  agentVersion: string;
-  address: string | null;
-  /** In the unit of the kind: millicores or MHz. */
-  cpu: Amount;
-  memoryMb: Amount;
-  diskMb: Amount | null;
-  gpu: Amount;
-}
-
-export interface WorkloadView {
-  name: string;
-  /** Carries this deployment's labels. */
-  ours: boolean;
-  /** job: a case; other: anything else in the namespace. */
-  role: "job" | "other";
-  state: string;
-  node: string | null;
-  /** ISO 8601. */
-  since: string | null;
-}
-
-/** A look at a cluster, best effort: a section that cannot be read is null and told in `warnings`. */
-export interface Inspection {
-  kind: string;
-  reachable: boolean;
-  detail: string;
-  reason: string | null;
-  cluster: { version: string; namespace: string } | null;
-  /** At most 30, those that are not ready first. */
-  nodes: NodeView[] | null;
-  nodesTotal: number | null;
-  /** Of all nodes that take work. */
-  capacity: { cpuUnit: "millicores" | "MHz"; cpu: number; memoryMb: number; gpu: number } | null;
-  /** At most 100, ours first. */
-  workload: WorkloadView[] | null;
-  workloadTotal: number | null;
-  warnings: string[];
-}
-
-/** A backend that can show its cluster. Takes at most 15 s. */
-export interface Inspectable {
-  inspect(): Promise<Inspection>;
+/** What control acts with. */
+export interface ControlContext {
+  /** Names of units that live attempts need now; asked for after the cluster was listed, so that none is missed. */
+  liveUnits(): Promise<ReadonlySet<string>>;
+  /** Whether units that do not carry our labels, and nodes, may be touched. */
+  external: boolean;
 }
 
 /** A backend that can act on its cluster beside running jobs. All of it is safe to repeat. */
 export interface Controllable {
-  /** Deletes finished units of this owner. @returns how many. @throws ClusterError */
-  purgeTerminal(): Promise<number>;
-  /** Keeps new work off a node, or lets it back on. @throws ClusterError; NOT_FOUND for an unknown node */
-  cordonNode(name: string, cordoned: boolean): Promise<void>;
+  /**
+   * @throws ClusterError; NOT_FOUND for a unit or node that is not there, FORBIDDEN for one that is not ours, BAD_REQUEST
+   * for what this kind of cluster cannot do
+   */
+  control(request: ControlRequest, context: ControlContext): Promise<ControlResult>;
 }

@@ -2,7 +2,7 @@ import { EverdictError } from "../../contracts/errors.ts";
 import { reachability } from "../../contracts/reachability.ts";
 import { type RuntimeSpec, runtimeSecretNames } from "../../contracts/runtime-spec.ts";
 import { sha256 } from "../auth/digest.ts";
-import type { Backend } from "../backends/backend.ts";
+import type { Backend, Controllable } from "../backends/backend.ts";
 import { K8sBackend } from "../backends/k8s/backend.ts";
 import { NomadBackend } from "../backends/nomad/backend.ts";
 import { directTransport } from "../backends/transport/direct.ts";
@@ -10,6 +10,9 @@ import type { Store } from "../context.ts";
 import type { Config, Env } from "../environment.ts";
 import { hostAllowed, resolveSecrets } from "../secrets/resolve.ts";
 import { findRelay, type RelayPath, relayPath } from "./relay.ts";
+
+/** What both kinds of cluster can do. */
+export type ClusterBackend = Backend & Controllable;
 
 export type ClusterSpec = Exclude<RuntimeSpec, { kind: "local" }>;
 
@@ -83,7 +86,7 @@ export async function clusterBackend(
   workspace: string,
   spec: ClusterSpec,
   object: string,
-): Promise<Backend> {
+): Promise<ClusterBackend> {
   const { transport, token } =
     spec.relay === undefined
       ? await directPath(env, config, store, workspace, spec)

@@ -1,9 +1,11 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
+import type { Inspection } from "../../contracts/inspection.ts";
 import type {
   DispatcherRpc,
   FeedAnswer,
   FeedItem,
   Grant,
+  RuntimeRef,
   ScorecardEnd,
   Settlement,
   StartAnswer,
@@ -14,7 +16,8 @@ import { type Env, schedulerOf } from "../environment.ts";
 import { activeObjects, runs, scorecards } from "../store/schema.ts";
 import { observeClusters, startOnClusters, stopOnClusters } from "./cluster.ts";
 import { feed } from "./feed.ts";
-import { observeLocal, startLocal, stopLocal } from "./local.ts";
+import { inspectRuntime } from "./inspect.ts";
+import { inspectLocal, observeLocal, startLocal, stopLocal } from "./local.ts";
 import { settle } from "./settle.ts";
 
 type Units = Parameters<DispatcherRpc["observe"]>[1];
@@ -47,6 +50,12 @@ export async function stop(env: Env, object: string, units: Parameters<Dispatche
       units.map(({ name }) => name),
     );
   else await stopOnClusters(env, await hashOf(object), units);
+}
+
+/** A look at the cluster of one registered version, with the credential as it is stored now. */
+export async function inspect(env: Env, object: string, runtime: RuntimeRef): Promise<Inspection> {
+  const hash = await hashOf(object);
+  return isLocal(object) ? inspectLocal(env, hash) : inspectRuntime(env, hash, runtime);
 }
 
 export async function markActive(
@@ -100,6 +109,7 @@ export const dispatch = {
   start,
   observe,
   stop,
+  inspect,
   markActive,
   cancelRuns,
   finishScorecard,

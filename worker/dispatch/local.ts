@@ -1,9 +1,11 @@
 import * as z from "zod";
 import { EverdictError } from "../../contracts/errors.ts";
+import { type Inspection, NodeView, type WorkloadView } from "../../contracts/inspection.ts";
 import { Outcome } from "../../contracts/job.ts";
 import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import { Failure } from "../../contracts/run.ts";
 import type { AttemptRef, LeasedAttempt } from "../../contracts/runner-protocol.ts";
+import { blankInspection, inspectWithin, section, setNodes, setWorkload } from "../backends/inspection.ts";
 import { resolveTarget } from "../compute/resolve.ts";
 import { storeOf } from "../context.ts";
 import { configOf, type Env } from "../environment.ts";
@@ -154,4 +156,39 @@ export async function stopLocal(env: Env, names: readonly string[]): Promise<voi
 /** Forgets units whose result is durable elsewhere. */
 async function forgetLocal(env: Env, names: readonly string[]): Promise<void> {
   await Promise.allSettled(names.map((name) => call(env, "DELETE", `/units/${name}`, undefined, CALL_MS)));
+}
+
+/** The control plane's own machine and what runs on it. */
+export async function inspectLocal(env: Env, objectHash: string): Promise<Inspection> {
+  if (!env.LOCAL) return blankInspection("local", "local runtimes exist on a development server only", "unavailable");
+  return inspectWithin("local", async (seen) => {
+    const get = async (path: string): Promise<unknown> => {
+      const answer = await call(env, "GET", path, undefined, CALL_MS);
+      if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+      return answer.json();
+    };
+    try {
+      const machine = NodeView.parse(await get("/machine"));
+      Object.assign(seen, { reachable: true, detail: "in-process on the control-plane host", reason: null });
+      setNodes(seen, [machine], [machine]);
+    } catch (error) {
+      Object.assign(seen, { detail: wordsOf(error), reason: "connect" });
+      return;
+    }
+    await section(seen, "workload", async () => {
+      const { units } = Listing.parse(await get(`/units?object=${objectHash}&waitMs=0`));
+      const views = units.map(
+        ({ name, state, node }): WorkloadView => ({
+          name,
+          unit: name,
+          ours: true,
+          role: "job",
+          state,
+          node,
+          since: null,
+        }),
+      );
+      setWorkload(seen, views, views.length, false);
+    });
+  });
 }

@@ -2,6 +2,7 @@ import type { OperationName, Operations } from "../../contracts/operations/index
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { SESSION_OPERATIONS } from "../../contracts/operations/session.ts";
 import type { Context } from "../context.ts";
+import * as clusters from "../services/clusters.ts";
 import { compareScorecards } from "../services/compare.ts";
 import * as identity from "../services/identity.ts";
 import * as logs from "../services/logs.ts";
@@ -37,6 +38,8 @@ export const HANDLERS: { [K in UserName]: Handler<Operations[K]> } = {
   get_runtime: registries.getRuntime,
   set_runtime_tags: registries.replaceTags("runtime"),
   archive_runtime: registries.archive("runtime"),
+  inspect_runtime: clusters.inspectRuntime,
+  control_runtime: clusters.controlCluster,
   create_harness: registries.createHarness,
   validate_harness: registries.validateHarness,
   list_harnesses: registries.listHarnesses,

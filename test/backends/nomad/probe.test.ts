@@ -19,7 +19,7 @@ describe("the probe of a Nomad runtime", () => {
   test("the policy text grants exactly the rights that the client declares", () => {
     const text = policyText("evd");
     for (const right of Object.keys(RIGHTS)) {
-      if (right === "none" || right === "node:read") continue;
+      if (right === "none" || right.startsWith("node:")) continue;
       expect(text).toContain(`"${right.replace("variables:", "")}"`);
     }
     const quoted = [...text.matchAll(/"([^"]+)"/g)].map(([, word]) => word);
@@ -37,6 +37,13 @@ describe("the probe of a Nomad runtime", () => {
         "read",
       ].sort(),
     );
+  });
+
+  test("a write right on nodes is in the policy only where the runtime acts on what is not ours", async () => {
+    expect(policyText("evd")).toContain('node { policy = "read" }');
+    expect(policyText("evd", true)).toContain('node { policy = "write" }');
+    const report = await new Lab({ spec: { externalControl: true } }).backend.probe();
+    expect(report.policy).toBe(policyText("default", true));
   });
 
   test.each(LEAST_RIGHTS.filter((right) => right !== "variables:list"))(

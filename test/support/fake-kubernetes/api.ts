@@ -29,6 +29,7 @@ export const KINDS: Record<string, { kind: string; group: string }> = {
   events: { kind: "Event", group: "" },
   nodes: { kind: "Node", group: "" },
   namespaces: { kind: "Namespace", group: "" },
+  deployments: { kind: "Deployment", group: "apps" },
   networkpolicies: { kind: "NetworkPolicy", group: "networking.k8s.io" },
 };
 
@@ -181,6 +182,24 @@ export class ResourceApi {
     return json(200, this.render(entry));
   }
 
+  /** A merge patch of the scale of a deployment (K 77). */
+  scale(namespace: string, name: string, call: Call): Reply {
+    const entry = this.#store.get("deployments", namespace, name);
+    if (!entry) return notFound("deployments", name);
+    if (!/^application\/(merge|strategic-merge)-patch\+json$/.test(call.headers.get("content-type") ?? ""))
+      return failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+    const replicas = Number(part(JSON.parse(call.body), "spec").replicas);
+    if (replicas < 0) return failure(422, "Invalid", `Scale.autoscaling "${name}" is invalid: spec.replicas`);
+    entry.body.spec = { ...part(entry.body.spec), replicas };
+    this.#store.touch(entry);
+    return json(200, {
+      kind: "Scale",
+      apiVersion: "autoscaling/v1",
+      metadata: { name, namespace },
+      spec: { replicas },
+    });
+  }
+
   delete(resource: string, namespace: string, name: string, call: Call): Reply {
     const entry = this.#store.get(resource, namespace, name);
     if (!entry) return notFound(resource, name);
@@ -220,7 +239,10 @@ export class ResourceApi {
       const whole = this.render(entry, false);
       return partial ? { metadata: whole.metadata } : whole;
     });
-    const more = from + limit < all.length ? { continue: String(from + limit) } : {};
+    const left = all.length - from - limit;
+    // With a selector the API does not say how many are left (K 52).
+    const count = query.has("labelSelector") || query.has("fieldSelector") ? {} : { remainingItemCount: left };
+    const more = left > 0 ? { continue: String(from + limit), ...count } : {};
     const { kind = "", group = "" } = KINDS[resource] ?? {};
     return json(200, {
       kind: partial ? "PartialObjectMetadataList" : `${kind}List`,

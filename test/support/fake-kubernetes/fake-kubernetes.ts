@@ -37,6 +37,8 @@ export class FakeKubernetes {
   fault: (request: { method: string; path: string }) => Fault | null = () => null;
   readonly #options: FakeOptions;
   readonly denied: Set<string>;
+  /** What a metrics-server would say of the nodes; without one its path is a 404 in plain text (K 80). */
+  metrics: { metadata: { name: string }; usage: Record<string, string> }[] | null = null;
 
   constructor(options: FakeOptions) {
     this.#options = options;
@@ -97,8 +99,10 @@ export class FakeKubernetes {
       return failure(401, "Unauthorized", "Unauthorized");
     if (call.path === "/version") return json(200, { major: "1", minor: "34", gitVersion: "v1.34.4" });
     if (call.path === "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews") return this.#review(call);
+    if (call.path === "/apis/metrics.k8s.io/v1beta1/nodes" && this.metrics !== null)
+      return json(200, { kind: "NodeMetricsList", metadata: {}, items: this.metrics });
     const match =
-      /^\/(?:api|apis\/(?:batch|networking\.k8s\.io))\/v1(?:\/namespaces\/([^/]+)(?=\/))?\/([a-z]+)(?:\/([^/]+))?(?:\/(log))?$/.exec(
+      /^\/(?:api|apis\/(?:apps|batch|networking\.k8s\.io))\/v1(?:\/namespaces\/([^/]+)(?=\/))?\/([a-z]+)(?:\/([^/]+))?(?:\/(log|scale))?$/.exec(
         call.path,
       );
     const [, namespace = "", resource = "", name, sub] = match ?? [];
@@ -132,6 +136,7 @@ export class FakeKubernetes {
     if (verb === "list") return this.api.list(resource, namespace, call);
     if (verb === "create") return this.api.create(resource, namespace, call);
     if (name === undefined) return failure(405, "MethodNotAllowed", "the server does not allow this method");
+    if (sub === "scale") return this.api.scale(namespace, name, call);
     if (sub === "log") return this.api.log(namespace, name, call);
     if (verb === "patch") return this.api.patch(resource, namespace, name, call);
     if (verb === "delete") return this.api.delete(resource, namespace, name, call);

@@ -4,9 +4,18 @@ import { FakeCluster } from "./cluster.ts";
 import { Faults } from "./faults.ts";
 import { serveFiles } from "./files.ts";
 import { filterOf } from "./filter.ts";
-import { type Answer, type FakeToken, text } from "./model.ts";
+import { type Answer, type FakeNode, type FakeToken, text } from "./model.ts";
 import { deregister, plan, register } from "./register.ts";
-import { allocationRow, evaluationRow, jobRow, jobStub, statusRow } from "./rows.ts";
+import {
+  allocatedResources,
+  allocationRow,
+  evaluationRow,
+  jobRow,
+  jobStub,
+  nodeId,
+  nodeRow,
+  statusRow,
+} from "./rows.ts";
 import { serveVariable } from "./variables.ts";
 
 export interface FakeNomadOptions {
@@ -132,12 +141,16 @@ export class FakeNomad {
       return denied("read-job") ?? this.#filtered(call, this.cluster.evaluations.map(evaluationRow));
     if (kind === "job" && verb === "plan")
       return denied("submit-job") ?? plan(this.cluster, id, call.body, this.#namespaces);
+    if (kind === "job" && verb === "scale") return denied("submit-job") ?? this.#scale(id, call.body);
     if (kind === "job" && method === "DELETE")
       return denied("submit-job") ?? deregister(this.cluster, id, call.query.get("purge") === "true");
     if (kind === "job") return denied("read-job") ?? this.#job(id, verb);
     if (kind === "client" && id === "fs") return this.#files(call);
     if (kind === "var" || kind === "vars") return this.#variables(call, denied);
-    if (path === "/v1/nodes") return denied("node:read") ?? this.#nodes();
+    if (path === "/v1/nodes") return denied("node:read") ?? this.#nodes(call);
+    if (kind === "node" && verb === "eligibility") return denied("node:write") ?? this.#eligibility(id, call.body);
+    if (kind === "node") return denied("node:read") ?? this.#node(id);
+    if (path === "/v1/client/stats") return denied("node:read") ?? this.#stats(call);
     if (path === "/v1/agent/members") return this.#members(call);
     if (path.startsWith("/v1/acl/policy/")) return this.#policy(call);
     return { status: 404, body: "" };
@@ -165,7 +178,8 @@ export class FakeNomad {
     const filter = expression === null ? () => true : filterOf(expression);
     if (filter === null)
       return text(400, "failed to create result paginator: failed to read filter expression: no match found");
-    return { status: 200, body: rows.filter(filter), headers: this.#indexHeader() };
+    const perPage = Number(query.get("per_page") ?? 0) || rows.length;
+    return { status: 200, body: rows.filter(filter).slice(0, perPage), headers: this.#indexHeader() };
   }
 
   #indexHeader(): Record<string, string> {
@@ -205,7 +219,13 @@ export class FakeNomad {
     await this.#block(call, () => String(this.cluster.index));
     return this.#filtered(
       call,
-      this.cluster.allocations.map((alloc) => allocationRow(this.cluster, alloc)),
+      this.cluster.allocations.map((alloc) => {
+        const row = allocationRow(this.cluster, alloc);
+        if (call.query.get("task_states") === "false") row.TaskStates = null;
+        return call.query.get("resources") === "true"
+          ? { ...row, AllocatedResources: allocatedResources(this.cluster, alloc) }
+          : row;
+      }),
     );
   }
 
@@ -266,22 +286,56 @@ export class FakeNomad {
     );
   }
 
-  #nodes(): Answer {
-    const rows = [...this.cluster.nodes.values()].map((node) => ({
-      Name: node.name,
-      Status: node.alive ? "ready" : "down",
-      Drivers: Object.fromEntries(
-        node.drivers.map((driver) => [
-          driver,
-          {
-            Detected: true,
-            Healthy: node.alive,
-            Attributes: { [`driver.${driver}.os_type`]: node.attributes["kernel.name"] },
-          },
-        ]),
-      ),
-    }));
-    return { status: 200, body: rows, headers: this.#indexHeader() };
+  #nodes(call: Call): Answer {
+    const resources = call.query.get("resources") === "true";
+    return this.#filtered(
+      call,
+      [...this.cluster.nodes.values()].map((node) => nodeRow(node, resources)),
+    );
+  }
+
+  #nodeOf(id: string): FakeNode | undefined {
+    return [...this.cluster.nodes.values()].find((node) => nodeId(node) === id);
+  }
+
+  #node(id: string): Answer {
+    const node = this.#nodeOf(id);
+    if (!node) return text(404, "node not found");
+    const Attributes = { ...node.attributes, "cpu.arch": "amd64", "kernel.version": "6.1.0-40-amd64" };
+    return { status: 200, body: { ...nodeRow(node, true), SecretID: "a node's own secret", Attributes } };
+  }
+
+  #eligibility(id: string, body: Record<string, unknown>): Answer {
+    const node = this.#nodeOf(id);
+    if (!node) return text(500, "node not found");
+    node.eligible = body.Eligibility === "eligible";
+    this.cluster.bump();
+    this.cluster.unblock();
+    return { status: 200, body: { EvalCreateIndex: 0, EvalIDs: null, Index: this.cluster.index, NodeModifyIndex: 0 } };
+  }
+
+  #stats({ query }: Call): Answer {
+    const id = query.get("node_id");
+    if (id === null) return text(400, "No local Node and node_id not provided");
+    const node = this.#nodeOf(id);
+    if (!node) return text(404, `Unknown node: ${id}`);
+    if (!node.alive) return text(404, "No path to node");
+    const Memory = { Available: 3 * 2 ** 30, Free: 2 ** 30, Total: node.memoryMb * 2 ** 20, Used: 512 * 2 ** 20 };
+    return {
+      status: 200,
+      body: { Memory, CPUTicksConsumed: 120.816, Uptime: 5_435, Timestamp: this.clock.now() * 1e6 },
+    };
+  }
+
+  /** Groups of a service change their count; a batch job takes it too, on a real server, and runs more copies. */
+  #scale(id: string, body: Record<string, unknown>): Answer {
+    const job = this.cluster.jobs.get(id);
+    if (!job) return text(404, `job "${id}" not found`);
+    const target = isRecord(body.Target) ? String(body.Target.Group) : "";
+    const group = job.body.TaskGroups?.find(({ Name }) => Name === target);
+    if (!group) return text(400, `task group "${target}" specified for scaling does not exist in job`);
+    group.Count = Number(body.Count);
+    return { status: 200, body: { EvalID: this.cluster.newId(), JobModifyIndex: this.cluster.bump() } };
   }
 
   #members({ token }: Call): Answer {

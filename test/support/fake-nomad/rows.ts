@@ -1,11 +1,11 @@
 import type { FakeCluster } from "./cluster.ts";
-import type { FakeAllocation, FakeEvaluation, FakeJob } from "./model.ts";
+import type { FakeAllocation, FakeEvaluation, FakeJob, FakeNode } from "./model.ts";
 
 /** Rows as the API shows them. Go writes null for an empty list or map. */
 export const allocationRow = (cluster: FakeCluster, alloc: FakeAllocation): Record<string, unknown> => ({
   ID: alloc.id,
   JobID: alloc.jobId,
-  JobType: "batch",
+  JobType: String(cluster.jobs.get(alloc.jobId)?.body.Type ?? "batch"),
   JobVersion: alloc.jobVersion,
   Name: `${alloc.jobId}.main[0]`,
   Namespace: cluster.jobs.get(alloc.jobId)?.body.Namespace ?? "default",
@@ -57,7 +57,7 @@ export const jobStub = (cluster: FakeCluster, job: FakeJob, meta: boolean): Reco
   SubmitTime: job.submitMs * 1e6,
   ModifyIndex: job.modifyIndex,
   JobModifyIndex: job.jobModifyIndex,
-  Type: "batch",
+  Type: job.body.Type ?? "batch",
   ...(meta ? { Meta: job.body.Meta ?? null } : {}),
 });
 
@@ -83,3 +83,80 @@ export const evaluationRow = (evaluation: FakeEvaluation): Record<string, unknow
   FailedTGAllocs: evaluation.failed,
   ModifyIndex: evaluation.index,
 });
+
+/** As a node's allocations name it. */
+export const nodeId = (node: FakeNode): string =>
+  `00000000-0000-4000-8000-${[...node.name]
+    .reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) % 0xffffffffffff, 7)
+    .toString(16)
+    .padStart(12, "0")}`;
+
+export const nodeRow = (node: FakeNode, resources: boolean): Record<string, unknown> => ({
+  ID: nodeId(node),
+  Name: node.name,
+  Address: "127.0.0.1",
+  Datacenter: "dc1",
+  Drain: false,
+  NodeClass: "",
+  NodePool: "default",
+  SchedulingEligibility: node.eligible ? "eligible" : "ineligible",
+  Status: node.alive ? "ready" : "down",
+  Version: "2.0.5",
+  Drivers: Object.fromEntries(
+    node.drivers.map((driver) => [
+      driver,
+      {
+        Detected: true,
+        Healthy: node.alive,
+        Attributes: {
+          [`driver.${driver}.os_type`]: node.attributes["kernel.name"],
+          [`driver.${driver}.version`]: "20.10.24+dfsg1",
+        },
+      },
+    ]),
+  ),
+  ...(resources
+    ? {
+        NodeResources: {
+          Cpu: { CpuShares: node.cpuMhz, ReservableCpuCores: [0, 1], TotalCpuCores: 2 },
+          Memory: { MemoryMB: node.memoryMb },
+          Disk: { DiskMB: node.diskMb },
+          Devices:
+            node.gpus === 0
+              ? null
+              : [
+                  {
+                    Vendor: "nvidia",
+                    Type: "gpu",
+                    Name: "A100",
+                    Instances: Array.from({ length: node.gpus }, (_, n) => ({ ID: `GPU-${n}`, Healthy: true })),
+                  },
+                ],
+        },
+        ReservedResources: { Cpu: { CpuShares: 0 }, Memory: { MemoryMB: 0 }, Disk: { DiskMB: 0 } },
+      }
+    : {}),
+});
+
+/** What the scheduler gave an allocation; devices by their ids. */
+export function allocatedResources(cluster: FakeCluster, alloc: FakeAllocation): Record<string, unknown> {
+  const tasks = cluster.jobs.get(alloc.jobId)?.body.TaskGroups?.[0]?.Tasks ?? [];
+  return {
+    Tasks: Object.fromEntries(
+      tasks.map(({ Name, Resources }) => [
+        Name,
+        {
+          Cpu: { CpuShares: Resources?.CPU ?? 100 },
+          Memory: { MemoryMB: Resources?.MemoryMB ?? 300 },
+          Devices:
+            Resources?.Devices?.map(({ Count }) => ({
+              Vendor: "nvidia",
+              Type: "gpu",
+              Name: "A100",
+              DeviceIDs: Array.from({ length: Count }, (_, n) => `GPU-${n}`),
+            })) ?? null,
+        },
+      ]),
+    ),
+  };
+}

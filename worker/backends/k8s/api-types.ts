@@ -42,7 +42,21 @@ export type ContainerStatus = z.infer<typeof ContainerStatus>;
 
 export const Pod = z.object({
   metadata: Metadata,
-  spec: z.object({ nodeName: z.string().nullish(), activeDeadlineSeconds: z.number().nullish() }).default({}),
+  spec: z
+    .object({
+      nodeName: z.string().nullish(),
+      activeDeadlineSeconds: z.number().nullish(),
+      containers: z
+        .array(
+          z.object({
+            resources: z
+              .object({ limits: z.record(z.string(), z.union([z.string(), z.number()])).nullish() })
+              .nullish(),
+          }),
+        )
+        .nullish(),
+    })
+    .default({}),
   status: z
     .object({
       phase: z.string().nullish(),
@@ -114,7 +128,11 @@ export type NodeMetrics = z.infer<typeof NodeMetrics>;
 /** One page of a list. */
 export const page = <T extends z.ZodType>(item: T) =>
   z.object({
-    metadata: z.object({ resourceVersion: z.string().default(""), continue: z.string().nullish() }),
+    metadata: z.object({
+      resourceVersion: z.string().default(""),
+      continue: z.string().nullish(),
+      remainingItemCount: z.number().nullish(),
+    }),
     items: z.array(item).nullable(),
   });
 

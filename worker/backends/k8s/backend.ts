@@ -1,10 +1,10 @@
+import type { ControlRequest, ControlResult, Inspection } from "../../../contracts/inspection.ts";
 import type {
   Backend,
   BackendAttempt,
   BackendOwner,
+  ControlContext,
   Controllable,
-  Inspectable,
-  Inspection,
   LogOptions,
   LogTail,
   ObserveOptions,
@@ -15,7 +15,7 @@ import type {
 } from "../backend.ts";
 import type { Transport } from "../transport/transport.ts";
 import { K8sClient } from "./client.ts";
-import { cordonNode, purgeTerminal } from "./control.ts";
+import { controlCluster } from "./control.ts";
 import { inspectCluster } from "./inspect.ts";
 import { tailLog } from "./logs.ts";
 import { observeUnits } from "./observe.ts";
@@ -32,7 +32,7 @@ export interface K8sOptions {
 }
 
 /** Runs Jobs on a Kubernetes cluster of version 1.29 or newer. */
-export class K8sBackend implements Backend, Inspectable, Controllable {
+export class K8sBackend implements Backend, Controllable {
   readonly kind = "k8s";
   readonly #spec: K8sSpec;
   readonly #owner: BackendOwner;
@@ -73,11 +73,7 @@ export class K8sBackend implements Backend, Inspectable, Controllable {
     return inspectCluster(this.#client, this.#owner);
   }
 
-  purgeTerminal(): Promise<number> {
-    return purgeTerminal(this.#client, this.#owner);
-  }
-
-  cordonNode(name: string, cordoned: boolean): Promise<void> {
-    return cordonNode(this.#client, name, cordoned);
+  control(request: ControlRequest, context: ControlContext): Promise<ControlResult> {
+    return controlCluster(this.#client, this.#owner, request, context);
   }
 }

@@ -1,53 +1,31 @@
 import * as z from "zod";
-import type { Amount, BackendOwner, Inspection, NodeView, WorkloadView } from "../backend.ts";
+import type { Amount, Inspection, NodeView, WorkloadView } from "../../../contracts/inspection.ts";
+import type { BackendOwner } from "../backend.ts";
+import { inspectWithin, section, setNodes, setWorkload, shownFirst, shownText as text, warn } from "../inspection.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { conditionOf, KubeNode, NodeMetrics, Pod, page } from "./api-types.ts";
 import type { K8sClient } from "./client.ts";
-import { LABEL } from "./labels.ts";
+import { JOB_NAME, refOfLabels, selectorOf } from "./labels.ts";
 import { listAll } from "./listing.ts";
 import { quantityOf } from "./quantity.ts";
 import { RIGHTS } from "./rights.ts";
 
-/** Nodes shown one by one; all are counted. */
-const MAX_NODES = 30;
-const MAX_WORKLOADS = 100;
-/** The whole look. */
-const INSPECT_MS = 15_000;
 const MIB = 2 ** 20;
+const GPU = "nvidia.com/gpu";
+/** Pages of 500 of our own pods; of all the others one. */
+const MAX_OWN_PAGES = 4;
 const Version = z.object({ gitVersion: z.string() });
 
 /** A look at the cluster by a bounded number of calls; each section stands for itself. */
-export async function inspectCluster(client: K8sClient, owner: BackendOwner): Promise<Inspection> {
-  const seen: Inspection = {
-    kind: "k8s",
-    reachable: false,
-    detail: "the cluster did not answer in time",
-    reason: "timeout",
-    cluster: null,
-    nodes: null,
-    nodesTotal: null,
-    capacity: null,
-    workload: null,
-    workloadTotal: null,
-    warnings: [],
-  };
-  const looks = async (): Promise<void> => {
+export function inspectCluster(client: K8sClient, owner: BackendOwner): Promise<Inspection> {
+  return inspectWithin("k8s", async (seen) => {
     if (!(await lookAtCluster(client, seen))) return;
+    const pods = lookAtPods(client, owner);
     await Promise.all([
-      section(seen, "nodes", () => lookAtNodes(client, seen)),
-      section(seen, "workload", () => lookAtWorkload(client, owner, seen)),
+      section(seen, "nodes", async () => lookAtNodes(client, seen, await pods.catch(() => null))),
+      section(seen, "workload", async () => tellPods(seen, await pods, owner)),
     ]);
-  };
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), INSPECT_MS);
   });
-  const outcome = await Promise.race([looks(), late]);
-  clearTimeout(timer);
-  // What comes later must not change what was answered.
-  if (outcome === "late")
-    return { ...seen, warnings: [...seen.warnings, `not all was read within ${INSPECT_MS / 1_000} s`] };
-  return seen;
 }
 
 async function lookAtCluster(client: K8sClient, seen: Inspection): Promise<boolean> {
@@ -60,42 +38,35 @@ async function lookAtCluster(client: K8sClient, seen: Inspection): Promise<boole
   } catch (error) {
     const fault = faultOf(error);
     const unknown = error instanceof ClusterError && error.httpStatus === 401;
-    Object.assign(seen, { detail: fault.message, reason: unknown ? "auth" : "api" });
+    const late = fault.code === "UPSTREAM_TIMEOUT";
+    Object.assign(seen, { detail: fault.message, reason: unknown ? "auth" : late ? "timeout" : "api" });
     return false;
-  }
-}
-
-/** A section that fails is told as a warning. */
-async function section(seen: Inspection, name: string, look: () => Promise<void>): Promise<void> {
-  try {
-    await look();
-  } catch (error) {
-    seen.warnings.push(`${name}: ${faultOf(error).message}`.slice(0, 500));
   }
 }
 
 const isReady = (node: KubeNode): boolean => conditionOf(node.status.conditions, "Ready")?.status === "True";
 
-async function lookAtNodes(client: K8sClient, seen: Inspection): Promise<void> {
-  const { items } = await listAll(client, RIGHTS.listNodes, KubeNode, { query: {} });
-  const usage = await nodeUsage(client);
-  const views = items.map((node) => nodeView(node, usage?.get(node.metadata.name)));
-  const working = views.filter(({ ready, schedulable }) => ready && schedulable);
-  const sum = (pick: (node: NodeView) => number): number => working.reduce((total, node) => total + pick(node), 0);
-  seen.nodesTotal = items.length;
-  seen.capacity = {
-    cpuUnit: "millicores",
-    cpu: sum(({ cpu }) => cpu.total),
-    memoryMb: sum(({ memoryMb }) => memoryMb.total),
-    gpu: sum(({ gpu }) => gpu.total),
-  };
-  const trouble = (node: NodeView): number => (node.ready ? (node.schedulable ? 2 : 1) : 0);
-  views.sort((a, b) => trouble(a) - trouble(b) || (a.name < b.name ? -1 : 1));
-  seen.nodes = views.slice(0, MAX_NODES);
-  if (views.length > MAX_NODES) seen.warnings.push(`nodes: ${MAX_NODES} of ${views.length} are shown one by one`);
+async function lookAtNodes(client: K8sClient, seen: Inspection, pods: SeenPods | null): Promise<void> {
+  const [{ items }, usage] = await Promise.all([
+    listAll(client, RIGHTS.listNodes, KubeNode, { query: {} }),
+    nodeUsage(client),
+  ]);
+  const gpuUse = pods === null ? null : gpusInUse([...pods.ours, ...pods.others]);
+  const nodes = items.map((node) => ({
+    view: nodeView(node, usage?.get(node.metadata.name), gpuUse?.get(node.metadata.name) ?? (gpuUse ? 0 : null)),
+  }));
+  const views = nodes.map(({ view }) => view);
+  setNodes(
+    seen,
+    views,
+    shownFirst(nodes).map(({ view }) => view),
+  );
+  if (usage === null) warn(seen, "nodes: no metrics API answers, so the use of cpu and memory is not known");
+  if (views.some(({ gpu }) => gpu.total > 0))
+    warn(seen, `nodes: GPUs in use are those of pods in namespace '${client.namespace}'`);
 }
 
-/** null where no metrics API answers. */
+/** null where no metrics API answers: 404 in plain text without a metrics-server. */
 async function nodeUsage(client: K8sClient): Promise<Map<string, Record<string, string>> | null> {
   try {
     const { items } = await listAll(client, RIGHTS.listNodeMetrics, NodeMetrics, { query: {} });
@@ -106,15 +77,25 @@ async function nodeUsage(client: K8sClient): Promise<Map<string, Record<string, 
   }
 }
 
-function nodeView(node: KubeNode, usage: Record<string, string> | undefined): NodeView {
+/** GPUs that pods on a node hold, by its name. */
+function gpusInUse(pods: readonly Pod[]): Map<string, number> {
+  const used = new Map<string, number>();
+  for (const { spec, status } of pods) {
+    if (spec.nodeName == null || status.phase === "Succeeded" || status.phase === "Failed") continue;
+    const held = (spec.containers ?? []).reduce((sum, { resources }) => sum + quantityOf(resources?.limits?.[GPU]), 0);
+    if (held > 0) used.set(spec.nodeName, (used.get(spec.nodeName) ?? 0) + held);
+  }
+  return used;
+}
+
+function nodeView(node: KubeNode, usage: Record<string, string> | undefined, gpuUsed: number | null): NodeView {
   const { nodeInfo, allocatable, addresses } = node.status;
   const amount = (key: string, unit: number): Amount => ({
     total: Math.round(quantityOf(allocatable?.[key]) / unit),
     used: usage?.[key] === undefined ? null : Math.round(quantityOf(usage[key]) / unit),
   });
-  const text = (value: string | null | undefined): string => (value ?? "").slice(0, 100);
   return {
-    name: node.metadata.name,
+    name: text(node.metadata.name),
     ready: isReady(node),
     schedulable: node.spec.unschedulable !== true,
     os: text(nodeInfo?.operatingSystem),
@@ -122,36 +103,54 @@ function nodeView(node: KubeNode, usage: Record<string, string> | undefined): No
     kernel: text(nodeInfo?.kernelVersion),
     containerRuntime: text(nodeInfo?.containerRuntimeVersion),
     agentVersion: text(nodeInfo?.kubeletVersion),
-    address: addresses?.find(({ type }) => type === "InternalIP")?.address ?? null,
+    address: addresses?.find(({ type }) => type === "InternalIP")?.address.slice(0, 300) ?? null,
     cpu: amount("cpu", 1e-3),
     memoryMb: amount("memory", MIB),
     diskMb: amount("ephemeral-storage", MIB),
-    gpu: amount("nvidia.com/gpu", 1),
+    gpu: { total: amount(GPU, 1).total, used: gpuUsed },
   };
 }
 
-/** Ours by one listing; of the others one page, and how many more there are. */
-async function lookAtWorkload(client: K8sClient, owner: BackendOwner, seen: Inspection): Promise<void> {
-  const selector = `${LABEL.deployment}=${owner.deployment}`;
-  const ours = (await listAll(client, RIGHTS.listPods, Pod, { query: { labelSelector: selector } })).items;
-  const query = { labelSelector: `${LABEL.deployment}!=${owner.deployment}`, limit: "500" };
-  const others = page(Pod).parse((await client.call(RIGHTS.listPods, { query })).json);
-  const rest = others.items ?? [];
-  const views = [...ours.map((pod) => workloadView(pod, true)), ...rest.map((pod) => workloadView(pod, false))];
-  seen.workload = views.slice(0, MAX_WORKLOADS);
-  seen.workloadTotal = views.length;
-  const more = others.metadata.continue ? " at least" : "";
-  if (views.length > MAX_WORKLOADS || more !== "")
-    seen.warnings.push(`workload: ${seen.workload.length} of${more} ${views.length} pods are shown, ours first`);
+interface SeenPods {
+  ours: Pod[];
+  others: Pod[];
+  /** Pods of the namespace that were not read. */
+  unread: number;
 }
 
-function workloadView(pod: Pod, ours: boolean): WorkloadView {
+/** Ours by one listing; of all pods one page, and how many more there are, which the API says without a selector only. */
+async function lookAtPods(client: K8sClient, owner: BackendOwner): Promise<SeenPods> {
+  const [mine, first] = await Promise.all([
+    listAll(client, RIGHTS.listPods, Pod, {
+      query: { labelSelector: selectorOf(owner) },
+      maxPages: MAX_OWN_PAGES,
+      cut: true,
+    }),
+    client.call(RIGHTS.listPods, { query: { limit: "500" } }),
+  ]);
+  const { items, metadata } = page(Pod).parse(first.json);
+  const all = items ?? [];
+  const others = all.filter((pod) => refOfLabels(pod.metadata.labels, owner) === null);
+  const listedOwn = all.length - others.length;
+  const beyond = metadata.remainingItemCount ?? 0;
+  return { ours: mine.items, others, unread: Math.max(0, beyond - (mine.items.length - listedOwn)) };
+}
+
+function tellPods(seen: Inspection, { ours, others, unread }: SeenPods, owner: BackendOwner): void {
+  const views = [...ours, ...others].map((pod) => workloadView(pod, owner));
+  setWorkload(seen, views, views.length + unread, false);
+}
+
+function workloadView(pod: Pod, owner: BackendOwner): WorkloadView {
+  const { name, labels, deletionTimestamp, creationTimestamp } = pod.metadata;
+  const ours = refOfLabels(labels, owner) !== null;
   return {
-    name: pod.metadata.name,
+    name: text(name),
+    unit: text(labels[JOB_NAME] ?? name),
     ours,
     role: ours ? "job" : "other",
-    state: pod.metadata.deletionTimestamp == null ? (pod.status.phase ?? "Unknown") : "Terminating",
+    state: deletionTimestamp == null ? text(pod.status.phase ?? "Unknown") : "Terminating",
     node: pod.spec.nodeName ?? null,
-    since: pod.status.startTime ?? pod.metadata.creationTimestamp ?? null,
+    since: pod.status.startTime ?? creationTimestamp ?? null,
   };
 }

@@ -14,6 +14,9 @@ export const LABEL = {
 /** Set by the Job controller on pods; the only sure way from a Job to its pods. */
 export const CONTROLLER_UID = "batch.kubernetes.io/controller-uid";
 
+/** Set by the Job controller on pods: the Job they belong to. Only for showing; two lives of a name share it. */
+export const JOB_NAME = "batch.kubernetes.io/job-name";
+
 /** Name of the container that runs the program. */
 export const MAIN = "main";
 /** Name of the container that clones a git source. */

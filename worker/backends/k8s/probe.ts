@@ -5,7 +5,7 @@ import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { KubeNode, page } from "./api-types.ts";
 import type { K8sClient } from "./client.ts";
 import { jobDocument } from "./documents.ts";
-import { RIGHTS, type Right, type RightName, resourceName, rightWords, roleManifest } from "./rights.ts";
+import { RIGHTS, type Right, type RightsWanted, resourceName, rightsFor, rightWords, roleManifest } from "./rights.ts";
 import type { K8sSpec } from "./settings.ts";
 
 /** The whole probe. */
@@ -45,7 +45,7 @@ class Checklist {
 /** Checks address, credential, rights, namespace and document, without running anything. */
 export async function probeCluster(client: K8sClient, spec: K8sSpec, owner: BackendOwner): Promise<ProbeReport> {
   const list = new Checklist();
-  const policy = roleManifest(client.namespace, { nodes: true });
+  const policy = roleManifest(client.namespace, wantedBy(spec));
   const nodeOs: ProbeReport["nodeOs"] = [];
   let version = "kubernetes";
   const run = async (): Promise<void> => {
@@ -72,6 +72,12 @@ export async function probeCluster(client: K8sClient, spec: K8sSpec, owner: Back
   }
   return list.report(version, nodeOs, policy);
 }
+
+const wantedBy = (spec: K8sSpec): RightsWanted => ({
+  nodes: true,
+  externalControl: spec.externalControl === true,
+  createNamespace: spec.createNamespace,
+});
 
 const hang = (list: Checklist): void =>
   list.fail(
@@ -129,11 +135,7 @@ const causeWords = (cause: unknown): string =>
 
 /** A review answers 201 either way, and does not check that the namespace exists. */
 async function checkRights(client: K8sClient, list: Checklist, spec: K8sSpec): Promise<void> {
-  const wanted = (name: RightName): boolean =>
-    !("control" in RIGHTS[name]) && (name !== "createNamespace" || spec.createNamespace);
-  const names = Object.keys(RIGHTS)
-    .filter((name): name is RightName => name in RIGHTS)
-    .filter(wanted);
+  const names = rightsFor(wantedBy(spec));
   const allowed = await Promise.all(names.map((name) => isAllowed(client, RIGHTS[name])));
   names.forEach((name, index) => {
     const right: Right = RIGHTS[name];

@@ -18,7 +18,8 @@ const FACTORS: Record<string, number> = {
 };
 
 /** The number behind a quantity of the API, such as 1930m, 16384256Ki or 1e3; 0 when it is none. */
-export function quantityOf(text: string | undefined): number {
+export function quantityOf(text: string | number | undefined): number {
+  if (typeof text === "number") return text;
   const match = /^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(text ?? "");
   const value = Number(match?.[1]) * (FACTORS[match?.[2] ?? ""] ?? 1);
   return Number.isFinite(value) ? value : 0;

@@ -15,7 +15,7 @@ const ENDED_JOB_MS = 10 * 60_000;
 const MAX_SWEPT = 100;
 
 /** Runs `task` for all, a few at once. @throws the first error after all were tried */
-async function forAll(names: readonly string[], task: (name: string) => Promise<void>): Promise<void> {
+export async function forAll(names: readonly string[], task: (name: string) => Promise<void>): Promise<void> {
   let failed: { error: unknown } | null = null;
   for (let at = 0; at < names.length; at += REMOVALS_AT_ONCE) {
     const done = await Promise.allSettled(names.slice(at, at + REMOVALS_AT_ONCE).map(task));
@@ -44,7 +44,8 @@ export async function removeJobs(client: K8sClient, owner: BackendOwner, names: 
   });
 }
 
-async function deleteJob(client: K8sClient, name: string, uid: string): Promise<void> {
+/** @throws ClusterError; CONFLICT when the name has another life by now */
+export async function deleteJob(client: K8sClient, name: string, uid: string): Promise<void> {
   await client.call(RIGHTS.deleteJob, {
     name,
     query: { propagationPolicy: "Background" },
@@ -63,7 +64,6 @@ export async function sweepLeftovers(
   listing: Listing,
   asked: ReadonlySet<string>,
 ): Promise<void> {
-  const jobs = new Set(listing.jobs.map(({ metadata }) => metadata.name));
   const old = (text: string | null | undefined, ms: number): boolean => {
     const at = timeOf(text);
     return at !== null && listing.nowMs - at >= ms;
@@ -77,16 +77,27 @@ export async function sweepLeftovers(
     owner,
     ended.slice(0, MAX_SWEPT).map(({ metadata }) => metadata.name),
   );
-  const secrets = (await listSecrets(client, owner)).filter(({ metadata }) => {
+  await removeOrphanSecrets(client, owner, listing, asked);
+}
+
+/** Secrets whose Job never came to be, older than a start may take. @returns names. @throws ClusterError */
+export async function removeOrphanSecrets(
+  client: K8sClient,
+  owner: BackendOwner,
+  listing: Pick<Listing, "jobs" | "nowMs">,
+  asked: ReadonlySet<string>,
+): Promise<string[]> {
+  const jobs = new Set(listing.jobs.map(({ metadata }) => metadata.name));
+  const orphans = (await listSecrets(client, owner)).filter(({ metadata }) => {
     const job = metadata.name.replace(/-pull$/, "");
-    return !jobs.has(job) && !asked.has(job) && old(metadata.creationTimestamp, ORPHAN_SECRET_MS);
+    const made = timeOf(metadata.creationTimestamp);
+    return !jobs.has(job) && !asked.has(job) && made !== null && listing.nowMs - made >= ORPHAN_SECRET_MS;
   });
-  await forAll(
-    secrets.slice(0, MAX_SWEPT).map(({ metadata }) => metadata.name),
-    async (name) => {
-      await client.call(RIGHTS.deleteSecret, { name }).catch((error: unknown) => {
-        if (!(error instanceof ClusterError) || error.reason !== "NotFound") throw error;
-      });
-    },
-  );
+  const names = orphans.slice(0, MAX_SWEPT).map(({ metadata }) => metadata.name);
+  await forAll(names, async (name) => {
+    await client.call(RIGHTS.deleteSecret, { name }).catch((error: unknown) => {
+      if (!(error instanceof ClusterError) || error.reason !== "NotFound") throw error;
+    });
+  });
+  return names;
 }

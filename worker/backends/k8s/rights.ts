@@ -7,7 +7,7 @@ export type Verb = "create" | "get" | "list" | "watch" | "patch" | "delete";
 
 export interface Right {
   /** API group; "" is the core group. */
-  group: "" | "batch" | "networking.k8s.io" | "metrics.k8s.io";
+  group: "" | "apps" | "batch" | "networking.k8s.io" | "metrics.k8s.io";
   version: "v1" | "v1beta1";
   resource: string;
   /** For example "log" of pods/log. */
@@ -17,7 +17,7 @@ export interface Right {
   scope: "namespace" | "cluster";
   /** Without it jobs still run; the text says what is lost. */
   optional?: string;
-  /** Used by operators' actions only, never by jobs: granted and checked when it is wanted. */
+  /** Used on what is not ours only: granted and checked where the runtime says externalControl. */
   control?: true;
   /** What it is used for, in the words of a checklist. */
   use: string;
@@ -84,6 +84,18 @@ export const RIGHTS = {
     control: true,
     optional: "nodes cannot be cordoned from here",
   },
+  deletePod: {
+    ...core("pods", "delete", "stop pods that belong to no Job"),
+    control: true,
+    optional: "pods of others cannot be stopped from here",
+  },
+  scaleDeployment: {
+    ...core("deployments", "patch", "resize services"),
+    group: "apps",
+    subresource: "scale",
+    control: true,
+    optional: "services cannot be resized from here",
+  },
   createNamespace: {
     ...core("namespaces", "create", "create the namespace (createNamespace)"),
     scope: "cluster",
@@ -93,8 +105,26 @@ export const RIGHTS = {
 
 export type RightName = keyof typeof RIGHTS;
 
-/** What shows the nodes; reads only. */
-const NODE_RIGHTS: readonly Right[] = [RIGHTS.listNodes, RIGHTS.listNodeMetrics];
+/** What a Role to paste is made for. */
+export interface RightsWanted {
+  /** Also to read the cluster's nodes. */
+  nodes: boolean;
+  /** Also to act on what is not ours: nodes, pods and services. */
+  externalControl?: boolean;
+  /** Also to create the namespace. */
+  createNamespace?: boolean;
+}
+
+/** The rights that a runtime of this kind uses: what the Role grants and the probe asks for. */
+export function rightsFor(wanted: RightsWanted): RightName[] {
+  const names = Object.keys(RIGHTS).filter((name): name is RightName => name in RIGHTS);
+  return names.filter((name) => {
+    const right: Right = RIGHTS[name];
+    if (right.control === true && wanted.externalControl !== true) return false;
+    if (name === "createNamespace") return wanted.createNamespace === true;
+    return right.scope === "namespace" || wanted.nodes;
+  });
+}
 
 /** The rights without which no job runs. */
 export const NEEDED_RIGHTS: readonly Right[] = Object.values(RIGHTS).filter((right) => !("optional" in right));
@@ -123,22 +153,20 @@ function rulesOf(rights: readonly Right[]): string {
     .join("");
 }
 
-/**
- * Manifest of a ServiceAccount with exactly the rights that are used, to be piped into kubectl apply.
- * @param options nodes: also to read the cluster's nodes; control: also to cordon them
- */
-export function roleManifest(namespace: string, options: { nodes: boolean; control?: boolean }): string {
-  const all: readonly Right[] = Object.values(RIGHTS);
-  const local = all.filter((right) => right.scope === "namespace");
+/** Manifest of a ServiceAccount with exactly the rights that are used, to be piped into kubectl apply. */
+export function roleManifest(namespace: string, wanted: RightsWanted): string {
+  const rights: Right[] = rightsFor(wanted).map((name) => RIGHTS[name]);
+  const local = rights.filter(({ scope }) => scope === "namespace");
+  const global = rights.filter(({ scope }) => scope === "cluster");
   const account = `  - kind: ServiceAccount\n    name: everdict\n    namespace: ${namespace}\n`;
   const parts = [
     `apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: everdict\n  namespace: ${namespace}\n`,
     `apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: everdict\n  namespace: ${namespace}\nrules:\n${rulesOf(local)}`,
     `apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: everdict\n  namespace: ${namespace}\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: Role\n  name: everdict\nsubjects:\n${account}`,
   ];
-  if (options.nodes) {
+  if (global.length > 0) {
     parts.push(
-      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: everdict-nodes\nrules:\n${rulesOf([...NODE_RIGHTS, ...(options.control === true ? [RIGHTS.patchNode] : [])])}`,
+      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: everdict-nodes\nrules:\n${rulesOf(global)}`,
       `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata:\n  name: everdict-nodes\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: ClusterRole\n  name: everdict-nodes\nsubjects:\n${account}`,
     );
   }

@@ -1,7 +1,10 @@
+import type { ControlRequest, ControlResult, Inspection } from "../../../contracts/inspection.ts";
 import type {
   Backend,
   BackendAttempt,
   BackendOwner,
+  ControlContext,
+  Controllable,
   LogOptions,
   LogTail,
   ObserveOptions,
@@ -12,7 +15,9 @@ import type {
 } from "../backend.ts";
 import type { Transport } from "../transport/transport.ts";
 import { NomadClient } from "./client.ts";
+import { controlNomad } from "./control.ts";
 import type { NomadSpec } from "./document.ts";
+import { inspectNomad } from "./inspect.ts";
 import { jobLogs } from "./logs.ts";
 import { type ObserverContext, observeJobs } from "./observe.ts";
 import { probeNomad } from "./probe.ts";
@@ -30,7 +35,7 @@ export interface NomadOptions {
 }
 
 /** Jobs on a Nomad cluster of version 1.8 or newer; older ones work with the limits that the probe tells. */
-export class NomadBackend implements Backend {
+export class NomadBackend implements Backend, Controllable {
   readonly kind = "nomad";
   readonly #context: ObserverContext;
 
@@ -71,5 +76,13 @@ export class NomadBackend implements Backend {
   probe(): Promise<ProbeReport> {
     const { client, spec, owner, now } = this.#context;
     return probeNomad(client, spec, owner, now);
+  }
+
+  inspect(): Promise<Inspection> {
+    return inspectNomad(this.#context.client, this.#context.owner);
+  }
+
+  control(request: ControlRequest, context: ControlContext): Promise<ControlResult> {
+    return controlNomad(this.#context.client, this.#context.owner, request, context);
   }
 }

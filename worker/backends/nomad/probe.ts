@@ -31,7 +31,7 @@ export async function probeNomad(
   owner: BackendOwner,
   now: () => number,
 ): Promise<ProbeReport> {
-  const policy = policyText(client.namespace);
+  const policy = policyText(client.namespace, spec.externalControl === true);
   const found: Findings = { checks: [], reason: null, detail: "nomad", nodeOs: [] };
   const signal = AbortSignal.timeout(PROBE_MS);
   try {

@@ -12,7 +12,8 @@ export const RIGHTS = {
   "variables:write": "hand secrets to a job by a variable at nomad/jobs/<job>",
   "variables:destroy": "delete that variable when the job has ended",
   "variables:list": "find variables of jobs that are gone",
-  "node:read": "tell the operating systems of the nodes",
+  "node:read": "tell the operating systems, sizes and use of the nodes",
+  "node:write": "keep work off a node (externalControl only)",
   none: "calls that need no right",
 } as const;
 
@@ -22,10 +23,10 @@ const NAMESPACE_RIGHTS = ["list-jobs", "read-job", "submit-job", "read-fs"] as c
 const VARIABLE_RIGHTS = ["write", "list", "destroy"] as const;
 
 /**
- * The ACL policy to paste: least privilege for one namespace (N 26). It holds no write right on nodes, no exec and no
- * management; `policy = "write"` would not include variables (N 25).
+ * The ACL policy to paste: least privilege for one namespace (N 26). It holds no exec and no management, and a write right
+ * on nodes only where the runtime says externalControl; `policy = "write"` would not include variables (N 25).
  */
-export function policyText(namespace: string): string {
+export function policyText(namespace: string, externalControl = false): string {
   const quoted = (words: readonly string[]): string => words.map((word) => `"${word}"`).join(", ");
   return [
     `namespace "${namespace}" {`,
@@ -34,7 +35,7 @@ export function policyText(namespace: string): string {
     `    path "nomad/jobs/*" { capabilities = [${quoted(VARIABLE_RIGHTS)}] }`,
     "  }",
     "}",
-    'node { policy = "read" }',
+    `node { policy = "${externalControl ? "write" : "read"}" }`,
     "",
   ].join("\n");
 }
@@ -42,6 +43,8 @@ export function policyText(namespace: string): string {
 /** How a message asks for a right. */
 export function grantText(right: Right, namespace: string): string {
   if (right === "node:read") return 'add node { policy = "read" } to the ACL policy of the token in authSecret';
+  if (right === "node:write")
+    return 'node { policy = "write" } in the ACL policy of the token in authSecret is what cordoning takes';
   const [family, verb] = right.split(":");
   if (family === "variables")
     return `add variables { path "nomad/jobs/*" { capabilities = ["${verb}"] } } for namespace "${namespace}" to the ACL policy of the token in authSecret`;

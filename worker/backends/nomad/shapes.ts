@@ -154,3 +154,116 @@ export const Nodes = z.array(
 );
 
 export const Variables = z.array(z.object({ Path: z.string(), ModifyTime: Count }));
+
+const Devices = z
+  .array(
+    z.object({
+      Type: Text,
+      Instances: z
+        .array(z.object({ Healthy: z.boolean().nullish() }))
+        .nullish()
+        .transform((value) => value ?? []),
+    }),
+  )
+  .nullish()
+  .transform((value) => value ?? []);
+
+/** A node of the list with `resources=true`. */
+export const NodeRow = z.object({
+  ID: z.string().max(36),
+  Name: Text,
+  Address: Text,
+  Status: Text,
+  Drain: z.boolean().nullish(),
+  SchedulingEligibility: Text,
+  Version: Text,
+  Drivers: z
+    .record(z.string(), z.object({ Attributes: z.record(z.string(), z.string()).nullish() }))
+    .nullish()
+    .transform((value) => value ?? {}),
+  NodeResources: z
+    .object({
+      Cpu: z.object({ CpuShares: Count }),
+      Memory: z.object({ MemoryMB: Count }),
+      Disk: z.object({ DiskMB: Count }),
+      Devices,
+    })
+    .nullish(),
+  ReservedResources: z
+    .object({
+      Cpu: z.object({ CpuShares: Count }),
+      Memory: z.object({ MemoryMB: Count }),
+      Disk: z.object({ DiskMB: Count }),
+    })
+    .nullish(),
+});
+export type NodeRow = z.infer<typeof NodeRow>;
+export const NodeRows = z.array(NodeRow);
+
+/** Of one node: what the list does not say. Its SecretID is never read. */
+export const NodeDetail = z.object({
+  Attributes: z
+    .record(z.string(), z.string())
+    .nullish()
+    .transform((value) => value ?? {}),
+});
+
+/** What a client measures of its machine. */
+export const HostStats = z.object({
+  /** MHz in use. */
+  CPUTicksConsumed: z.number().nullish(),
+  /** Bytes. */
+  Memory: z.object({ Used: Count }).nullish(),
+  AllocDirStats: z.object({ Used: Count }).nullish(),
+});
+
+/** An allocation of the list with `resources=true&task_states=false`. */
+export const PlacedAllocation = z.object({
+  ID: z.string().max(36),
+  JobID: z.string(),
+  JobType: Text,
+  ClientStatus: Text,
+  NodeName: Text,
+  CreateTime: Count,
+  AllocatedResources: z
+    .object({
+      Tasks: z
+        .record(
+          z.string(),
+          z.object({
+            Devices: z
+              .array(
+                z.object({
+                  Type: Text,
+                  DeviceIDs: z
+                    .array(z.string())
+                    .nullish()
+                    .transform((value) => value ?? []),
+                }),
+              )
+              .nullish()
+              .transform((value) => value ?? []),
+          }),
+        )
+        .nullish()
+        .transform((value) => value ?? {}),
+    })
+    .nullish(),
+});
+export type PlacedAllocation = z.infer<typeof PlacedAllocation>;
+export const PlacedAllocations = z.array(PlacedAllocation);
+
+export const LiveJob = z.object({ ID: z.string(), Type: Text, Status: Text, SubmitTime: Count, Meta });
+export type LiveJob = z.infer<typeof LiveJob>;
+export const LiveJobs = z.array(LiveJob);
+
+/** A job with its groups, for resizing. */
+export const ScalableJob = z.object({
+  Type: Text,
+  Stop: z.boolean().nullish(),
+  Meta,
+  TaskGroups: z
+    .array(z.object({ Name: z.string(), Count: Count }))
+    .nullish()
+    .transform((value) => value ?? []),
+});
