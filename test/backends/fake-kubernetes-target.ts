@@ -4,7 +4,7 @@ import { K8sBackend } from "../../worker/backends/k8s/backend.ts";
 import { LABEL } from "../../worker/backends/k8s/labels.ts";
 import type { K8sSpec } from "../../worker/backends/k8s/settings.ts";
 import { FakeKubernetes, type FakeOptions } from "../support/fake-kubernetes/fake-kubernetes.ts";
-import type { Target } from "./target.ts";
+import type { Target, Way } from "./target.ts";
 
 const NAMESPACE = "evals";
 const TOKEN = "a-token";
@@ -15,8 +15,11 @@ export interface FakeTarget extends Target {
 }
 
 /** The fake Kubernetes as a target of the suite. */
-export function fakeKubernetesTarget(options: Partial<FakeOptions> = {}): FakeTarget {
-  const fake = new FakeKubernetes({ namespace: NAMESPACE, token: TOKEN, ...options });
+export function fakeKubernetesTarget(
+  options: Partial<FakeOptions> = {},
+  fake = new FakeKubernetes({ namespace: NAMESPACE, token: TOKEN, ...options }),
+  way: Way = { transport: fake.transport(), token: TOKEN, bare: fake.transport() },
+): FakeTarget {
   const spec = K8sRuntime.parse({
     kind: "k8s",
     id: "fake",
@@ -26,9 +29,8 @@ export function fakeKubernetesTarget(options: Partial<FakeOptions> = {}): FakeTa
     image: "everdict/busybox:1",
     namespace: NAMESPACE,
   });
-  const transport = fake.transport();
   const backendOf = (parts: Partial<K8sSpec>, owner: BackendOwner) =>
-    new K8sBackend({ ...spec, ...parts }, { transport, token: TOKEN, owner });
+    new K8sBackend({ ...spec, ...parts }, { ...way, owner });
   const ours = (resource: string, owner: BackendOwner) =>
     fake.store.list(resource, NAMESPACE, { [LABEL.deployment]: owner.deployment, [LABEL.object]: owner.object });
   return {
@@ -37,7 +39,7 @@ export function fakeKubernetesTarget(options: Partial<FakeOptions> = {}): FakeTa
     image: "everdict/busybox:1",
     missingImage: "registry.example.com/everdict/absent:1",
     backend: (owner) => backendOf({}, owner),
-    stranger: (owner) => new K8sBackend(spec, { transport, token: "not-a-token", owner }),
+    stranger: (owner) => new K8sBackend(spec, { transport: way.bare, token: "not-a-token", owner }),
     calls: () => fake.requests.length,
     loseNextAnswer() {
       fake.fault = ({ method, path }) => {

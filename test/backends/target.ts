@@ -1,4 +1,14 @@
 import type { Backend, BackendOwner } from "../../worker/backends/backend.ts";
+import type { Transport } from "../../worker/backends/transport/transport.ts";
+
+/** Another way to a cluster than the target's own: requests through a relay. */
+export interface Way {
+  transport: Transport;
+  /** null where the way brings the identity. */
+  token: string | null;
+  /** A way that brings none. */
+  bare: Transport;
+}
 
 /** What is left of an owner's units on a cluster. */
 export interface Leftovers {

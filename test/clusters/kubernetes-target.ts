@@ -7,7 +7,7 @@ import { selectorOf } from "../../worker/backends/k8s/labels.ts";
 import { roleManifest } from "../../worker/backends/k8s/rights.ts";
 import type { K8sSpec } from "../../worker/backends/k8s/settings.ts";
 import type { Transport } from "../../worker/backends/transport/transport.ts";
-import type { Target } from "../backends/target.ts";
+import type { Target, Way } from "../backends/target.ts";
 import { clusterAddress, kubectl } from "./kubectl.ts";
 
 const Items = z.object({ items: z.array(z.object({ status: z.object({ phase: z.string().optional() }).optional() })) });
@@ -19,8 +19,13 @@ export interface KubernetesTarget extends Target {
   backendOf(spec: K8sSpec, owner: BackendOwner): K8sBackend;
 }
 
-/** A namespace of its own on the cluster of KUBECONFIG, and a ServiceAccount with exactly the printed Role. */
-export async function kubernetesTarget(): Promise<KubernetesTarget> {
+/**
+ * A namespace of its own on the cluster of KUBECONFIG, and a ServiceAccount with exactly the printed Role.
+ * @param through another way than this process's own connections, for the ServiceAccount's token
+ */
+export async function kubernetesTarget(
+  through?: (account: { token: string; server: string; ca: string | null }) => Promise<Way>,
+): Promise<KubernetesTarget> {
   const { server, ca } = await clusterAddress();
   const namespace = `evd-test-${Math.random().toString(36).slice(2, 8)}`;
   await kubectl(["create", "namespace", namespace]);
@@ -29,9 +34,8 @@ export async function kubernetesTarget(): Promise<KubernetesTarget> {
   const agent = new Agent({ connect: ca === null ? {} : { ca } });
   let calls = 0;
   let loseNext = false;
-  const transport: Transport = {
+  const dial: Transport = {
     async fetch(request) {
-      calls++;
       const { body, ...init } = request;
       const answer = await undiciFetch(`${server}${request.path}`, {
         method: init.method,
@@ -41,16 +45,25 @@ export async function kubernetesTarget(): Promise<KubernetesTarget> {
         dispatcher: agent,
         ...(body === undefined ? {} : { body }),
       });
-      if (loseNext && request.method === "POST" && request.path.includes("/jobs")) {
-        loseNext = false;
-        await answer.body?.cancel();
-        throw new TypeError("the connection broke");
-      }
       const headers = new Headers([...answer.headers]);
       // SAFETY: undici's stream is Node's web stream; only its reader is used.
       return { status: answer.status, headers, body: answer.body as unknown as ReadableStream<Uint8Array> | null };
     },
   };
+  const way = through ? await through({ token, server, ca }) : { transport: dial, token, bare: dial };
+  const watched = (inner: Transport): Transport => ({
+    async fetch(request) {
+      calls++;
+      const answer = await inner.fetch(request);
+      if (loseNext && request.method === "POST" && request.path.includes("/jobs")) {
+        loseNext = false;
+        await answer.body?.cancel();
+        throw new TypeError("the connection broke");
+      }
+      return answer;
+    },
+  });
+  const transport = watched(way.transport);
   const spec = (parts: Partial<K8sSpec> = {}): K8sSpec => ({
     ...K8sRuntime.parse({
       kind: "k8s",
@@ -63,7 +76,7 @@ export async function kubernetesTarget(): Promise<KubernetesTarget> {
     }),
     ...parts,
   });
-  const backendOf = (it: K8sSpec, owner: BackendOwner) => new K8sBackend(it, { transport, token, owner });
+  const backendOf = (it: K8sSpec, owner: BackendOwner) => new K8sBackend(it, { transport, token: way.token, owner });
   const count = async (
     kind: string,
     owner: BackendOwner,
@@ -79,7 +92,7 @@ export async function kubernetesTarget(): Promise<KubernetesTarget> {
     image: "everdict/busybox:1",
     missingImage: "127.0.0.1:9/everdict/absent:1",
     backend: (owner) => backendOf(spec(), owner),
-    stranger: (owner) => new K8sBackend(spec(), { transport, token: "not-a-token", owner }),
+    stranger: (owner) => new K8sBackend(spec(), { transport: watched(way.bare), token: "not-a-token", owner }),
     calls: () => calls,
     loseNextAnswer() {
       loseNext = true;
