@@ -4,6 +4,7 @@ import { REGISTRY_OPERATIONS } from "./registry.ts";
 import { RELAY_OPERATIONS } from "./relays.ts";
 import { RUNNER_OPERATIONS } from "./runners.ts";
 import { QUEUE_OPERATIONS, RUN_OPERATIONS, SCORECARD_OPERATIONS } from "./runs.ts";
+import { SCORECARD_VIEW_OPERATIONS } from "./scorecard-views.ts";
 import { SESSION_OPERATIONS } from "./session.ts";
 
 /** Every API operation, by name. */
@@ -11,6 +12,7 @@ export const OPERATIONS = {
   ...REGISTRY_OPERATIONS,
   ...RUN_OPERATIONS,
   ...SCORECARD_OPERATIONS,
+  ...SCORECARD_VIEW_OPERATIONS,
   ...QUEUE_OPERATIONS,
   ...RUNNER_OPERATIONS,
   ...RELAY_OPERATIONS,

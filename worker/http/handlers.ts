@@ -11,6 +11,7 @@ import * as registries from "../services/registries.ts";
 import * as relays from "../services/relays.ts";
 import * as runners from "../services/runners.ts";
 import * as runs from "../services/runs.ts";
+import * as scorecardViews from "../services/scorecard-views.ts";
 import * as scorecards from "../services/scorecards.ts";
 import * as secrets from "../services/secrets.ts";
 import type { Reply } from "./reply.ts";
@@ -63,6 +64,8 @@ export const HANDLERS: { [K in UserName]: Handler<Operations[K]> } = {
   list_scorecards: scorecards.listScorecards,
   compare_scorecards: compareScorecards,
   get_scorecard: scorecards.getScorecard,
+  get_scorecard_grid: scorecardViews.getScorecardGrid,
+  preview_scorecard: scorecardViews.previewScorecard,
   list_scorecard_runs: scorecards.listScorecardRuns,
   cancel_scorecard: scorecards.cancelScorecard,
   retry_scorecard: scorecards.retryScorecard,

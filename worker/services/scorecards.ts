@@ -117,7 +117,8 @@ export async function beginStored(ctx: Context, row: ScorecardRow): Promise<void
   await begin(ctx, row, stored);
 }
 
-async function findScorecard(ctx: Context, id: string): Promise<ScorecardRow> {
+/** The stored row of a scorecard of this workspace. @throws EverdictError NOT_FOUND, also for another workspace's */
+export async function findScorecard(ctx: Context, id: string): Promise<ScorecardRow> {
   const row = await ctx.store
     .select()
     .from(scorecards)
