@@ -205,7 +205,13 @@ export interface ObservedUnit extends AttemptRef {
 export interface Observation {
   /** false: the listing failed, says nothing about any unit, and counts for the circuit. */
   ok: boolean;
-  error: { code: string; message: string; retryAfterSec: number | null } | null;
+  error: {
+    code: string;
+    message: string;
+    retryAfterSec: number | null;
+    /** The way is missing, not the cluster: nothing is started until it is back, and it does not count for the circuit. */
+    relayOffline?: boolean;
+  } | null;
   units: ObservedUnit[];
   /** Units in the listing that carry this object's labels, live or not: for drift and the orphan sweep. */
   listed: string[];

@@ -27,6 +27,12 @@ export function noteError(state: State, error: LaneError, now: number, out: Effe
   }
 }
 
+/** The relay that leads to the cluster is away: nothing is started until it may be tried again. */
+export function noteRelayOffline(state: State, detail: string, retryAfterSec: number, now: number): void {
+  const until = now + Math.min(600, Math.max(1, retryAfterSec)) * 1_000;
+  state.relayOffline = { until, detail: detail.slice(0, 500) };
+}
+
 /** The cluster answered: the row of failures is broken; an open lane still waits for a start. */
 export function noteAnswer(state: State): void {
   if (state.circuit.openUntil === null) state.circuit.failures = 0;

@@ -1,7 +1,7 @@
 import type { Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
 import { lastPart } from "./admission.ts";
-import { noteAnswer, noteError, noteStart, reopen } from "./circuit.ts";
+import { noteAnswer, noteError, noteRelayOffline, noteStart, reopen } from "./circuit.ts";
 import { cancelRun, failAttempt, infraFailure, succeed, versionOf } from "./endings.ts";
 import type { Effect, UnitRef } from "./events.ts";
 import { markRunning, reject, withhold } from "./leases.ts";
@@ -124,10 +124,14 @@ export function observed(state: State, observation: Observation, now: number, ou
   const awaited = observing.busyUntil > 0;
   observing.busyUntil = 0;
   if (!observation.ok) {
-    if (observation.error) noteError(state, observation.error, now, out);
+    const { error } = observation;
+    if (error?.relayOffline) noteRelayOffline(state, error.message, error.retryAfterSec ?? 1, now);
+    else if (error) noteError(state, error, now, out);
     return;
   }
   noteAnswer(state);
+  // Who answers a listing is there.
+  state.relayOffline = null;
   for (const seen of observation.units) {
     const entry = state.entries.get(seen.runId);
     const attempt = entry?.attempt;

@@ -9,6 +9,7 @@ import {
   type LeaseRequest,
 } from "../../contracts/runner-protocol.ts";
 import { instanceKey } from "./capacity.ts";
+import { noteRelayOffline } from "./circuit.ts";
 import { cancelRun, closeAttempt, failAttempt, failRun, infraFailure, requeue, succeed, uncharge } from "./endings.ts";
 import type { Effect, Withheld } from "./events.ts";
 import { failMismatched } from "./intake.ts";
@@ -292,9 +293,8 @@ export function withhold(state: State, items: Withheld[], now: number, out: Effe
   for (const item of items) {
     const entry = state.entries.get(item.runId);
     const until = now + Math.min(600, Math.max(1, item.retryAfterSec)) * 1_000;
-    const barrier = { until, detail: item.detail.slice(0, 500) };
-    if (item.reason === "secrets-unavailable") state.secretsOffline = barrier;
-    else state.relayOffline = barrier;
+    if (item.reason === "secrets-unavailable") state.secretsOffline = { until, detail: item.detail.slice(0, 500) };
+    else noteRelayOffline(state, item.detail, item.retryAfterSec, now);
     if (!entry?.attempt || entry.attempt.epoch !== item.epoch) continue;
     if (entry.attempt.state === "stopping") {
       cancelRun(state, entry, entry.attempt.stopReason ?? "cancelled", now, out);

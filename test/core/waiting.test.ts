@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { healthOf } from "../../durable-objects/scheduler/circuit.ts";
 import { queueView, runView } from "../../durable-objects/scheduler/views.ts";
 import {
   clusterLab,
@@ -131,6 +132,20 @@ test("relay-offline: the Worker's words, until it may be tried again", () => {
   });
   expect(lab.why(entry.runId)).toBe(`relay-offline: ${detail}`);
   expect(startsOf(lab.advance(21_000))).toEqual([{ runId: entry.runId, epoch: 2 }]);
+});
+
+test("relay-offline: a listing that finds the relay away says so, is no failure of the cluster, and one that comes ends it", () => {
+  const lab = clusterLab({ slots: 1 });
+  lab.turn(startedOf(startsOf(lab.enqueue(entryOf()))));
+  const entry = entryOf();
+  lab.enqueue(entry);
+  const detail = "relay 'office' is offline, last seen 2026-11-30T12:00:00.000Z";
+  const error = { code: "UPSTREAM_ERROR", message: detail, retryAfterSec: 9, relayOffline: true };
+  for (let n = 0; n < 5; n++) lab.turn({ type: "observed", observation: { ok: false, error, units: [], listed: [] } });
+  expect(lab.why(entry.runId)).toBe(`relay-offline: ${detail}`);
+  expect(healthOf(lab.state, lab.now)).toEqual({ state: "degraded", detail });
+  lab.turn({ type: "observed", observation: { ok: true, error: null, units: [], listed: [] } });
+  expect(lab.why(entry.runId)).toMatch(/^slots/);
 });
 
 test("secrets-unavailable: only for jobs with secrets", () => {

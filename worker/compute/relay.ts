@@ -3,7 +3,7 @@ import { EverdictError } from "../../contracts/errors.ts";
 import type { RelayState } from "../../contracts/relay.ts";
 import type { RelayTarget } from "../../contracts/relay-protocol.ts";
 import { sign } from "../auth/digest.ts";
-import { relayTransport } from "../backends/transport/relay.ts";
+import { offlineWords, relayTransport } from "../backends/transport/relay.ts";
 import type { Transport } from "../backends/transport/transport.ts";
 import { type Store, withDeadline } from "../context.ts";
 import { type Config, type Env, relayOf } from "../environment.ts";
@@ -12,6 +12,7 @@ import { relays } from "../store/schema.ts";
 import { addressOf, type ClusterSpec, clusterCredential } from "./cluster.ts";
 
 const STATE_MS = 5_000;
+const AWAY_MAX_SEC = 10;
 
 /** A relay of a workspace. */
 export interface FoundRelay {
@@ -40,6 +41,23 @@ export async function findRelay(store: Store, workspace: string, name: string): 
 /** How a relay is, from its object. @throws EverdictError UNAVAILABLE when the object does not answer */
 export const relayState = (env: Env, relay: FoundRelay): Promise<RelayState> =>
   withDeadline(relayOf(env, relay.id).state(), STATE_MS, `relay '${relay.label}'`);
+
+/** Why nothing can be asked through a relay now. */
+export interface RelayAway {
+  detail: string;
+  /** The longer it is away, the less often it is looked for. */
+  retryAfterSec: number;
+}
+
+/** Whether a relay is away. @throws EverdictError as findRelay and relayState do */
+export async function relayAway(env: Env, store: Store, workspace: string, name: string): Promise<RelayAway | null> {
+  const relay = await findRelay(store, workspace, name);
+  const { online, lastSeenAt } = await relayState(env, relay);
+  if (online) return null;
+  const awaySec = lastSeenAt === null ? AWAY_MAX_SEC * 10 : (Date.now() - Date.parse(lastSeenAt)) / 1_000;
+  const retryAfterSec = Math.max(1, Math.min(AWAY_MAX_SEC, Math.round(awaySec / 10)));
+  return { detail: offlineWords(relay.label, lastSeenAt), retryAfterSec };
+}
 
 /** The way to a cluster through a relay, and the token that goes with it. */
 export interface RelayPath {

@@ -3,6 +3,7 @@ import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } fro
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
 import type { Backend, SeenUnit, Sighting } from "../backends/backend.ts";
 import { type ClusterSpec, clusterBackend } from "../compute/cluster.ts";
+import { type RelayAway, relayAway } from "../compute/relay.ts";
 import { resolveTarget } from "../compute/resolve.ts";
 import { storeOf } from "../context.ts";
 import { configOf, type Env } from "../environment.ts";
@@ -30,6 +31,8 @@ const refOf = ({ runId, epoch }: AttemptRef): AttemptRef => ({ runId, epoch });
 interface Cluster {
   backend: Backend;
   spec: ClusterSpec;
+  /** The relay that leads there, when it is away. */
+  away: RelayAway | null;
 }
 
 /** The cluster of a runtime version as it is registered now, with the credential as it is stored now. */
@@ -44,7 +47,8 @@ export async function clusterOf(env: Env, objectHash: string, placed: Placed): P
     throw new EverdictError("UPSTREAM_MISCONFIGURED", `runtime '${target}' is no cluster any more`);
   // A shared runtime's credential is its owner's, not that of whoever uses it.
   const owner = resolved.runtime?.owner ?? placed.workspace;
-  return { backend: await clusterBackend(env, config, store, owner, spec, objectHash), spec };
+  const backend = await clusterBackend(env, config, store, owner, spec, objectHash);
+  return { backend, spec, away: spec.relay === undefined ? null : await relayAway(env, store, owner, spec.relay) };
 }
 
 /** Placed things by the runtime version they belong to. */
@@ -87,7 +91,8 @@ async function startGroup(env: Env, objectHash: string, grants: readonly Grant[]
     };
     return grants.map((grant) => ({ ...refOf(grant), kind: "failed", failure }));
   }
-  const { backend, spec } = cluster;
+  const { backend, spec, away } = cluster;
+  if (away) return grants.map((grant) => ({ ...refOf(grant), kind: "withheld", reason: "relay-offline", ...away }));
   const readied = await readyGrants(env, grants);
   return Promise.all(
     readied.map(async (item): Promise<StartAnswer> => {
@@ -124,8 +129,8 @@ export async function observeClusters(
     observed.push(...news);
     for (const name of sighting.listed) listed.add(name);
   }
-  const bad = seen.find((item) => !item.sighting.ok)?.sighting;
-  const error = bad && !bad.ok ? bad.error : null;
+  const bad = seen.find((item) => !item.sighting.ok);
+  const error = bad && !bad.sighting.ok ? { ...bad.sighting.error, relayOffline: bad.relayOffline } : null;
   const observation: Observation =
     good.length > 0 || error === null
       ? { ok: true, error: null, units: observed, listed: [...listed] }
@@ -142,6 +147,7 @@ export async function observeClusters(
 const isSweepTime = (): boolean => Date.now() % 60_000 < 20_000;
 
 interface Group {
+  relayOffline: boolean;
   backend: Backend | null;
   sighting: Sighting;
   news: ObservedUnit[];
@@ -149,15 +155,20 @@ interface Group {
 
 async function observeGroup(env: Env, objectHash: string, group: Unit[], alone: boolean): Promise<Group> {
   const [first] = group;
-  if (!first) return { backend: null, sighting: { ok: true, units: [], listed: [] }, news: [] };
+  const none = { relayOffline: false, backend: null, news: [] };
+  if (!first) return { ...none, sighting: { ok: true, units: [], listed: [] } };
   try {
-    const { backend } = await clusterOf(env, objectHash, first);
+    const { backend, away } = await clusterOf(env, objectHash, first);
+    if (away) {
+      const error = { code: "UPSTREAM_ERROR", message: away.detail, retryAfterSec: away.retryAfterSec };
+      return { ...none, relayOffline: true, sighting: { ok: false, error } };
+    }
     // Several versions answer together, so none may hold up the others' news, nor sweep what another one still waits for.
     const waitMs = alone && group.some((unit) => !unit.stopping) ? LISTING_MS : 0;
     const sighting = await backend.observe(group, { waitMs, sweep: alone && isSweepTime() });
-    return { backend, sighting, news: sighting.ok ? await newsOf(env, group, sighting.units) : [] };
+    return { ...none, backend, sighting, news: sighting.ok ? await newsOf(env, group, sighting.units) : [] };
   } catch (error) {
-    return { backend: null, sighting: { ok: false, error: faultOf(error) }, news: [] };
+    return { ...none, sighting: { ok: false, error: faultOf(error) } };
   }
 }
 

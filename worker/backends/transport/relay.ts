@@ -20,6 +20,9 @@ export interface RelayTransportOptions {
 /** A request whose signal never fires ends so soon all the same. */
 const DEFAULT_DEADLINE_MS = 60_000;
 
+/** A relay whose connection broke is usually back so soon. */
+const AWAY_SEC = 1;
+
 /** What a refusal is to a backend. */
 const CODES: Record<RelayReset["code"], ErrorCode> = {
   refused: "UPSTREAM_MISCONFIGURED",
@@ -88,6 +91,8 @@ function errorOf(label: string, { reset, lastSeenAt }: Extract<RelayAnswer, { ok
     status: null,
     reason: code === "offline" ? "relay-offline" : code,
     uncertain: write && sent,
+    // A pause of the lane, not a failure of the cluster.
+    ...(code === "offline" || code === "cut" ? { retryAfterSec: AWAY_SEC } : {}),
     ...(code === "tls" ? { cause: new Error("the certificate is not trusted") } : {}),
   });
 }
