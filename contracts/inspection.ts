@@ -17,14 +17,14 @@ const Text = z.string().max(300);
 export const NodeView = z
   .strictObject({
     name: Text,
-    ready: z.boolean(),
+    ready: z.boolean().describe("The cluster hears of it"),
     schedulable: z.boolean().describe("Takes new work"),
     os: Text,
     arch: Text,
     kernel: Text.describe("Version of its kernel"),
     containerRuntime: Text.describe("Container runtime and its version"),
     agentVersion: Text.describe("Version of the kubelet or the Nomad client"),
-    address: Text.nullable(),
+    address: Text.nullable().describe("Network address; null when unknown or not told"),
     cpu: Amount,
     memoryMb: Amount,
     diskMb: Amount.nullable(),

@@ -40,6 +40,7 @@ const BODIES: Record<string, unknown> = {
   set_harness_tags: { tags: ["a"] },
   set_dataset_tags: { tags: ["a"] },
   archive_runtime: {},
+  control_runtime: { action: "reclaimIdle" },
   archive_harness: {},
   archive_dataset: {},
   submit_run: { harness: { id: "no-such-harness" }, case: CASE, runtime: "self:ws" },

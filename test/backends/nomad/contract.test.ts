@@ -6,9 +6,11 @@ import {
   Allocations,
   Evaluations,
   FileStat,
+  HostStats,
   JobStatuses,
   JobStubs,
   Members,
+  NodeRows,
   Plan,
   RegisteredJob,
   TokenSelf,
@@ -53,6 +55,8 @@ const SHAPES: [RegExp, z.ZodType][] = [
   [/^GET \/v1\/acl\/token\/self/, TokenSelf],
   [/^GET \/v1\/agent\/members/, Members],
   [/fs\/stat/, FileStat],
+  [/^GET \/v1\/nodes/, NodeRows],
+  [/^GET \/v1\/client\/stats/, HostStats],
 ];
 
 const BUSYBOX = (ID: string, memory = 32) => ({
@@ -101,6 +105,12 @@ const registeredThenDead: Setup = async (nomad, { request, label }) => {
   for (const alloc of nomad.cluster.of(Job.ID)) nomad.cluster.endTask(alloc, { exitCode: 0 });
 };
 
+/** The only node has the id that the recorded path names. */
+const sameNode: Setup = async (nomad, { request }) => {
+  const [node] = nomad.cluster.nodes.values();
+  if (node) node.id = /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(request.path)?.[0] ?? node.id;
+};
+
 /** What the world was like before a recorded request. */
 const BEFORE: Record<string, Setup> = {
   "second register, same body, EnforceIndex 0": first("t2-a"),
@@ -142,6 +152,8 @@ const BEFORE: Record<string, Setup> = {
         Constraints: [{ LTarget: "${attr.kernel.name}", RTarget: "windows", Operand: "=" }],
       },
     }),
+  "what a client measures of its machine": sameNode,
+  "set ineligible": sameNode,
   "memory exhausted": (nomad) => ask(nomad, "POST", "/v1/jobs?namespace=evd", { Job: BUSYBOX("t5-mem", 900_000) }),
 };
 

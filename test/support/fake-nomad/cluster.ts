@@ -65,6 +65,7 @@ export class FakeCluster {
 
   addNode(name: string, facts: Partial<FakeNode> = {}): FakeNode {
     const node: FakeNode = {
+      id: this.newId(),
       name,
       alive: true,
       eligible: true,

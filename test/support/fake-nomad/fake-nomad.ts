@@ -6,16 +6,7 @@ import { serveFiles } from "./files.ts";
 import { filterOf } from "./filter.ts";
 import { type Answer, type FakeNode, type FakeToken, text } from "./model.ts";
 import { deregister, plan, register } from "./register.ts";
-import {
-  allocatedResources,
-  allocationRow,
-  evaluationRow,
-  jobRow,
-  jobStub,
-  nodeId,
-  nodeRow,
-  statusRow,
-} from "./rows.ts";
+import { allocatedResources, allocationRow, evaluationRow, jobRow, jobStub, nodeRow, statusRow } from "./rows.ts";
 import { serveVariable } from "./variables.ts";
 
 export interface FakeNomadOptions {
@@ -295,7 +286,7 @@ export class FakeNomad {
   }
 
   #nodeOf(id: string): FakeNode | undefined {
-    return [...this.cluster.nodes.values()].find((node) => nodeId(node) === id);
+    return [...this.cluster.nodes.values()].find((node) => node.id === id);
   }
 
   #node(id: string): Answer {

@@ -71,6 +71,7 @@ export interface FakeAllocation {
 }
 
 export interface FakeNode {
+  id: string;
   name: string;
   alive: boolean;
   eligible: boolean;

@@ -84,15 +84,8 @@ export const evaluationRow = (evaluation: FakeEvaluation): Record<string, unknow
   ModifyIndex: evaluation.index,
 });
 
-/** As a node's allocations name it. */
-export const nodeId = (node: FakeNode): string =>
-  `00000000-0000-4000-8000-${[...node.name]
-    .reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) % 0xffffffffffff, 7)
-    .toString(16)
-    .padStart(12, "0")}`;
-
 export const nodeRow = (node: FakeNode, resources: boolean): Record<string, unknown> => ({
-  ID: nodeId(node),
+  ID: node.id,
   Name: node.name,
   Address: "127.0.0.1",
   Datacenter: "dc1",
@@ -110,7 +103,9 @@ export const nodeRow = (node: FakeNode, resources: boolean): Record<string, unkn
         Healthy: node.alive,
         Attributes: {
           [`driver.${driver}.os_type`]: node.attributes["kernel.name"],
+          [`driver.${driver}`]: "true",
           [`driver.${driver}.version`]: "20.10.24+dfsg1",
+          [`driver.${driver}.runtimes`]: "runc",
         },
       },
     ]),

@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import type { TransportRequest } from "../../worker/backends/transport/transport.ts";
+import { FakeNomad, LEAST_RIGHTS } from "../support/fake-nomad/fake-nomad.ts";
+import { register } from "../support/fake-nomad/register.ts";
+import { type Api, CASE, dev, ECHO, keyFor, NOMAD, workspace } from "./support.ts";
+
+const TOKEN = "3e0f7c0a-6e6b-4a53-9a0b-5f5c7f2f9a11";
+let nomad: FakeNomad;
+
+beforeAll(() => {
+  vi.stubGlobal("fetch", async (input: string | URL | Request, init?: RequestInit) => {
+    const request = new Request(input, init);
+    const url = new URL(request.url);
+    if (url.host !== "nomad.acme.dev") throw new TypeError("no such host");
+    const { status, headers, body } = await nomad.transport().fetch({
+      method: request.method as TransportRequest["method"],
+      path: url.pathname + url.search,
+      headers: Object.fromEntries(request.headers),
+      ...(request.body === null ? {} : { body: await request.text() }),
+      signal: request.signal,
+    });
+    return new Response(body, { status, headers });
+  });
+});
+afterAll(() => {
+  vi.unstubAllGlobals();
+});
+beforeEach(() => {
+  nomad = new FakeNomad({ namespaces: ["evals"] });
+  nomad.addToken(TOKEN, [...LEAST_RIGHTS, "node:write"]);
+});
+
+/** A workspace with a runtime on the fake, and its credential stored. */
+async function registered(parts: Record<string, unknown> = {}): Promise<{ id: string; api: Api }> {
+  const { id, api } = await workspace();
+  const secret = { value: TOKEN, use: "cluster", hosts: ["nomad.acme.dev"] };
+  expect((await api.call("PUT", "/secrets/NOMAD_TOKEN", secret)).status).toBe(204);
+  expect((await api.call("POST", "/runtimes", { ...NOMAD, constraints: [], ...parts })).status).toBe(201);
+  return { id, api };
+}
+
+const INSPECT = "/runtimes/gpu/versions/latest/inspect";
+const CONTROL = "/runtimes/gpu/versions/latest/control";
+
+function addForeign(): void {
+  const Job = {
+    ID: "web",
+    Type: "service",
+    TaskGroups: [{ Name: "web", Tasks: [{ Name: "main", Driver: "docker" }], EphemeralDisk: { SizeMB: 300 } }],
+  };
+  expect(register(nomad.cluster, { Job: { ...Job, Namespace: "evals" } }, new Set(["evals"])).status).toBe(200);
+}
+
+test("whoever may see a runtime may look at its cluster, and 20 viewers cause one read", async () => {
+  const { id } = await registered();
+  const viewer = await keyFor(id, "viewer", "read");
+  const answers = await Promise.all(Array.from({ length: 20 }, () => viewer.call("GET", INSPECT)));
+  for (const { status, body } of answers) {
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      kind: "nomad",
+      reachable: true,
+      detail: "nomad 2.0.5",
+      reason: null,
+      cluster: { namespace: "evals" },
+      units: { cpu: "MHz" },
+      nodes: [expect.objectContaining({ name: "cli1", ready: true, cpu: { total: 8_000, used: 121 } })],
+      nodesTotal: 1,
+      workload: [],
+      warnings: [],
+    });
+  }
+  expect(nomad.requests.filter((line) => line.includes("/v1/agent/members"))).toHaveLength(1);
+  expect(nomad.requests.filter((line) => line.includes("/v1/nodes"))).toHaveLength(1);
+});
+
+test("an unreachable cluster, an unknown credential and a missing secret are answers", async () => {
+  const { api } = await registered();
+  nomad.faults.plan(/./, { kind: "drop" }, Number.POSITIVE_INFINITY);
+  expect((await api.call("GET", INSPECT)).body).toMatchObject({ reachable: false, reason: "connect", nodes: null });
+  const { api: bare } = await workspace();
+  await bare.call("POST", "/runtimes", { ...NOMAD, constraints: [] });
+  expect((await bare.call("GET", INSPECT)).body).toMatchObject({
+    reachable: false,
+    reason: "misconfigured",
+    detail: expect.stringContaining("NOMAD_TOKEN"),
+  });
+  expect((await bare.call("GET", "/runtimes/other/versions/latest/inspect")).status).toBe(404);
+  expect((await bare.call("GET", "/runtimes/gpu/versions/9.9.9/inspect")).status).toBe(404);
+});
+
+test("only an admin controls, and only what is ours unless the runtime says otherwise; each action is told", async () => {
+  const { id, api } = await registered();
+  addForeign();
+  for (const [role, scope] of [
+    ["viewer", "read"],
+    ["member", "write"],
+    ["admin", "write"],
+  ] as const) {
+    const other = await keyFor(id, role, scope);
+    expect((await other.call("POST", CONTROL, { action: "reclaimIdle" })).status, role).toBe(403);
+  }
+  for (const body of [
+    { action: "deleteEverything" },
+    {},
+    { action: "stopWorkload" },
+    { action: "stopWorkload", workload: "../x" },
+    { action: "stopWorkload", workload: "web", force: true },
+    { action: "resizeWorkload", workload: "web", replicas: -1 },
+    { action: "resizeWorkload", workload: "web", replicas: 1.5 },
+  ])
+    expect((await api.call("POST", CONTROL, body)).status, JSON.stringify(body)).toBe(400);
+  expect(nomad.requests).toEqual([]);
+  expect(await api.call("POST", CONTROL, { action: "stopWorkload", workload: "web" })).toMatchObject({
+    status: 403,
+    body: { code: "FORBIDDEN", detail: expect.stringContaining("externalControl: true") },
+  });
+  expect(await api.call("POST", CONTROL, { action: "cordonNode", node: "cli1" })).toMatchObject({ status: 403 });
+  expect(await api.call("POST", CONTROL, { action: "purgeTerminal" })).toMatchObject({
+    status: 400,
+    body: { detail: expect.stringContaining("job_gc_threshold") },
+  });
+  expect(await api.call("POST", CONTROL, { action: "stopWorkload", workload: "nothing" })).toMatchObject({
+    status: 404,
+  });
+  expect(await api.call("POST", CONTROL, { action: "reclaimIdle" })).toMatchObject({
+    status: 200,
+    body: { action: "reclaimIdle", affected: [], affectedTotal: 0 },
+  });
+  const actions = (await api.call("GET", "/audit")).body.items.map(({ action }: { action: string }) => action);
+  expect(actions.slice(0, 2)).toEqual(["runtime.reclaimIdle", "runtime.stopWorkload"]);
+});
+
+test("a runtime that says so lets its admin act on what is not ours, and the next look is a new one", async () => {
+  const { api } = await registered({ externalControl: true });
+  addForeign();
+  expect((await api.call("GET", INSPECT)).body.nodes[0]).toMatchObject({ schedulable: true });
+  expect(await api.call("POST", CONTROL, { action: "cordonNode", node: "cli1" })).toMatchObject({
+    status: 200,
+    body: { affected: ["cli1"] },
+  });
+  const seen = (await api.call("GET", INSPECT)).body;
+  expect(seen.nodes[0]).toMatchObject({ name: "cli1", schedulable: false });
+  expect(seen.workload).toEqual([expect.objectContaining({ unit: "web", ours: false, role: "service" })]);
+  expect((await api.call("POST", CONTROL, { action: "resizeWorkload", workload: "web", replicas: 2 })).status).toBe(
+    200,
+  );
+  expect((await api.call("POST", CONTROL, { action: "stopWorkload", workload: "web" })).status).toBe(200);
+  expect(nomad.cluster.jobs.get("web")).toMatchObject({ stop: true });
+  const [last] = (await api.call("GET", "/audit")).body.items;
+  expect(last).toMatchObject({ action: "runtime.stopWorkload", target: "gpu@1.0.0", detail: { workload: "web" } });
+});
+
+test("reclaim spares a live attempt, and stopping its unit is seen as an eviction", async () => {
+  const { api } = await registered();
+  await api.call("POST", "/harnesses", ECHO);
+  const { id: run } = (await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "gpu" })).body;
+  const job = () => [...nomad.cluster.jobs.keys()].find((name) => name.includes(run.slice("run_".length)));
+  await expect.poll(job, { timeout: 10_000 }).toBeDefined();
+  expect((await api.call("POST", CONTROL, { action: "reclaimIdle" })).body.affected).toEqual([]);
+  const { workload } = (await api.call("GET", INSPECT)).body;
+  expect(workload[0]).toMatchObject({ unit: job(), ours: true, role: "job", node: "cli1" });
+  expect((await api.call("POST", CONTROL, { action: "stopWorkload", workload: job() })).body.affected).toEqual([job()]);
+  await api.call("POST", `/runs/${run}/cancel`);
+});
+
+test("of a shared runtime a workspace sees no other's units, and does not control it", async () => {
+  const shared = { "x-everdict-workspace": "_shared" };
+  const secret = { value: TOKEN, use: "cluster", hosts: ["nomad.acme.dev"] };
+  expect((await dev.call("PUT", "/secrets/NOMAD_TOKEN", secret, shared)).status).toBe(204);
+  const spec = { ...NOMAD, id: "common", constraints: [] };
+  expect((await dev.call("POST", "/runtimes", spec, shared)).status).toBe(201);
+  const [one, two] = [await workspace(), await workspace()];
+  const jobs = () => [...nomad.cluster.jobs.keys()];
+  for (const { api } of [one, two]) {
+    await api.call("POST", "/harnesses", ECHO);
+    expect((await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "common" })).status).toBe(
+      202,
+    );
+  }
+  await expect.poll(() => jobs().length, { timeout: 10_000 }).toBe(2);
+  const path = "/runtimes/common/versions/latest";
+  const { body: all } = await dev.call("GET", `${path}/inspect`, undefined, shared);
+  expect(all.workload).toHaveLength(2);
+  expect(all.nodes[0].address).toBe("127.0.0.1");
+  const { body: own } = await one.api.call("GET", `${path}/inspect`);
+  const [run] = (await one.api.call("GET", "/runs")).body.items;
+  expect(own.workload.map(({ unit }: { unit: string }) => unit)).toEqual([
+    expect.stringContaining(run.id.slice("run_".length)),
+  ]);
+  expect(own.nodes[0].address).toBeNull();
+  expect(own.warnings).toEqual([expect.stringContaining("only this workspace's own")]);
+  expect(await one.api.call("POST", `${path}/control`, { action: "reclaimIdle" })).toMatchObject({ status: 403 });
+  expect((await dev.call("POST", `${path}/control`, { action: "reclaimIdle" }, shared)).status).toBe(200);
+  for (const { api } of [one, two]) {
+    const [{ id }] = (await api.call("GET", "/runs")).body.items;
+    await api.call("POST", `/runs/${id}/cancel`);
+  }
+});
+
+test("another workspace's runtime is not there", async () => {
+  await registered();
+  const { api } = await workspace();
+  expect((await api.call("GET", INSPECT)).status).toBe(404);
+  expect((await api.call("POST", CONTROL, { action: "reclaimIdle" })).status).toBe(404);
+});
+
+test("a local runtime has no cluster: it says so, and takes no control", async () => {
+  const { api } = await workspace();
+  await api.call("POST", "/runtimes", { kind: "local", id: "here", version: "1.0.0" });
+  const path = "/runtimes/here/versions/latest";
+  expect((await api.call("GET", `${path}/inspect`)).body).toMatchObject({ kind: "local", reachable: false });
+  expect((await api.call("POST", `${path}/control`, { action: "reclaimIdle" })).status).toBe(400);
+});
