@@ -62,6 +62,9 @@ export const JobTemplate = z
   .describe("A Job as stored in its Scheduler object");
 export type JobTemplate = z.infer<typeof JobTemplate>;
 
+/** A Job without its program, which is read by nobody between the lane that wrote it and the executor that runs it. */
+export type JobFacts = Omit<JobTemplate, "program">;
+
 export const Job = JobTemplate.extend({
   name: z.string().max(63).describe("External name of this attempt"),
   labels: z.strictObject({ object: z.string().max(63), run: z.string().max(63), epoch: z.string().max(10) }),

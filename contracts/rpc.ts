@@ -1,6 +1,6 @@
 import type { Capability, Os } from "./capabilities.ts";
 import type { Inspection } from "./inspection.ts";
-import type { JobTemplate } from "./job.ts";
+import type { JobFacts, JobTemplate } from "./job.ts";
 import type { Attempt, Failure, Provenance, RunResult, RunStatus, Waiting } from "./run.ts";
 import type {
   Accepted,
@@ -156,7 +156,9 @@ export interface Grant {
   name: string;
   objectHash: string;
   nonce: string;
-  job: JobTemplate;
+  job: JobFacts;
+  /** The program as JSON text: it goes to the wire unread. */
+  programJson: string;
 }
 
 /** ok:false with UNAUTHENTICATED: the token is not known to this object or was revoked. */

@@ -1,4 +1,4 @@
-import type { JobTemplate } from "../../contracts/job.ts";
+import type { JobFacts } from "../../contracts/job.ts";
 import { attemptName } from "../../contracts/names.ts";
 import type { GradingSpec, Grant, StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef, Command } from "../../contracts/runner-protocol.ts";
@@ -8,7 +8,7 @@ import type { SchedulerEnv } from "./environment.ts";
 import type { Effect } from "./events.ts";
 import type { Logger } from "./log.ts";
 import type { Entry } from "./state.ts";
-import type { Store } from "./store.ts";
+import type { Store, StoredJob } from "./store.ts";
 
 /** The answer a parked poll gets; null when its runner was revoked meanwhile. */
 export type PollAnswer = { grants: Grant[]; commands: Command[] } | null;
@@ -24,7 +24,7 @@ export class Effects {
   readonly #store: Store;
   readonly #log: Logger;
   readonly #polls: Map<number, (answer: PollAnswer) => void>;
-  readonly #jobs = new Map<string, JobTemplate>();
+  readonly #jobs = new Map<string, StoredJob>();
   #engine: Engine | null = null;
 
   constructor(env: SchedulerEnv, store: Store, log: Logger, polls: Map<number, (answer: PollAnswer) => void>) {
@@ -126,7 +126,8 @@ export class Effects {
         name: attempt.unit?.name ?? nameFor(state.objectHash, ref),
         objectHash: state.objectHash,
         nonce: attempt.nonce,
-        job,
+        job: job.facts,
+        programJson: job.programJson,
       });
     }
     return grants;
@@ -137,7 +138,7 @@ export class Effects {
     return entry?.attempt?.epoch === ref.epoch ? entry : null;
   }
 
-  #job(entry: Entry): JobTemplate | null {
+  #job(entry: Entry): StoredJob | null {
     const key = jobKey(entry.demand.workspace, entry.jobHash);
     const cached = this.#jobs.get(key);
     if (cached) return cached;
@@ -155,11 +156,11 @@ export class Effects {
   /** What a judge needs for one attempt: the grading spec and the facts of its job. */
   grading(entry: Entry): {
     grading: GradingSpec;
-    job: Pick<JobTemplate, "timeoutSec" | "resources" | "image" | "secretEnv" | "git">;
+    job: Pick<JobFacts, "timeoutSec" | "resources" | "image" | "secretEnv" | "git">;
   } | null {
     const job = this.#job(entry);
     if (!job) return null;
-    const { timeoutSec, resources, image, secretEnv, git } = job;
+    const { timeoutSec, resources, image, secretEnv, git } = job.facts;
     return { grading: this.#store.grading(entry.runId), job: { timeoutSec, resources, image, secretEnv, git } };
   }
 

@@ -32,6 +32,9 @@ export interface EngineOptions {
   abort: (error: unknown) => void;
 }
 
+/** A turn this long after the one before is taken at once. */
+const CALM_MS = 5;
+
 /**
  * Runs the pure core: the operations of one event-loop turn are applied, admitted for and written together, and
  * answered after that. A write costs one disk sync however many operations share it.
@@ -43,6 +46,7 @@ export class Engine {
   #effects: Effect[] = [];
   #writes: Writes = { jobs: [], gradings: [], settlements: [] };
   #flushing = false;
+  #flushedAt = 0;
 
   constructor(options: EngineOptions) {
     this.state = options.state;
@@ -79,11 +83,14 @@ export class Engine {
   #schedule(): void {
     if (this.#flushing) return;
     this.#flushing = true;
-    setTimeout(() => this.#flush(), 0);
+    // One operation after a pause need not wait for company; a stream of them is worth gathering.
+    if (this.#options.now() - this.#flushedAt > CALM_MS) queueMicrotask(() => this.#flush());
+    else setTimeout(() => this.#flush(), 0);
   }
 
   #flush(): void {
     this.#flushing = false;
+    this.#flushedAt = this.#options.now();
     const operations = this.#queue;
     this.#queue = [];
     const now = this.#options.now();

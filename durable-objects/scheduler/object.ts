@@ -37,14 +37,14 @@ import { jsonLogger, type Logger } from "./log.ts";
 import { Outbox } from "./outbox.ts";
 import type { Runner } from "./state.ts";
 import { createState, kindOf } from "./state.ts";
-import { Store } from "./store.ts";
+import { Store, type StoredJob } from "./store.ts";
 import { gaugesOf, queueView, runnerViews, runView } from "./views.ts";
 
 /** Largest number of ids, entries or results in one call. */
 const MAX_BATCH = 5_000;
 /** An object that has been idle this long is marked so in D1; runs that come one by one cost no writes there. */
 const IDLE_MARK_MS = 60_000;
-/** A Job's text: a program of 768 KiB and its frame, within a row of 2 MB. */
+/** A program's JSON text: 768 KiB and its escapes, within a row of 2 MB. */
 const MAX_JOB_CHARS = 1_000_000;
 
 type Refused = { ok: false; code: "UNAUTHENTICATED" };
@@ -145,8 +145,8 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     const known = new Set(
       fresh.map((entry) => jobKey(entry.workspace, entry.jobHash)).filter((key) => state.jobs.has(key)),
     );
-    const texts = new Map<string, string>();
-    const slim = entries.map((entry) => slimEntry(entry, texts));
+    const jobs = new Map<string, StoredJob>();
+    const slim = entries.map((entry) => slimEntry(entry, jobs));
     const tooLarge = slim.filter((entry) => entry.jobBytes > MAX_JOB_CHARS);
     if (tooLarge.length > 0) {
       const small = entries.filter((_, index) => (slim[index]?.jobBytes ?? 0) <= MAX_JOB_CHARS);
@@ -157,10 +157,10 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
       if (!state.entries.has(entry.runId)) continue;
       writes.gradings.push({ runId: entry.runId, json: JSON.stringify(entry.grading) });
       const key = jobKey(entry.workspace, entry.jobHash);
-      const json = texts.get(key);
-      if (known.has(key) || json === undefined) continue;
+      const job = jobs.get(key);
+      if (known.has(key) || job === undefined) continue;
       known.add(key);
-      writes.jobs.push({ key, bytes: json.length, json });
+      writes.jobs.push({ key, bytes: job.programJson.length, job });
     }
     return effects.find((effect) => effect.kind === "enqueued")?.answers ?? [];
   }
@@ -407,19 +407,20 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
 
 const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** The facts that the core needs; the Job's text is put into `texts` by its key. */
-function slimEntry(entry: EnqueueEntry, texts: Map<string, string>): NewEntry {
+/** The facts that the core needs; the Job as it is kept is put into `jobs` by its key. */
+function slimEntry(entry: EnqueueEntry, jobs: Map<string, StoredJob>): NewEntry {
   const { job, grading: _, ...rest } = entry;
   const key = jobKey(entry.workspace, entry.jobHash);
-  let text = texts.get(key);
-  if (text === undefined) {
-    text = JSON.stringify(job);
-    texts.set(key, text);
+  let stored = jobs.get(key);
+  if (stored === undefined) {
+    const { program, ...facts } = job;
+    stored = { facts, programJson: JSON.stringify(program) };
+    jobs.set(key, stored);
   }
   const { needs, os, timeoutSec, graceSec } = job;
   const secrets =
     Object.keys(job.secretEnv).length > 0 || job.imagePullSecret !== null || job.git?.authSecret !== undefined;
-  return { ...rest, job: { needs, os, timeoutSec, graceSec }, secrets, jobBytes: text.length };
+  return { ...rest, job: { needs, os, timeoutSec, graceSec }, secrets, jobBytes: stored.programJson.length };
 }
 
 function tooLargeAnswer(entry: NewEntry): EnqueueAnswer {

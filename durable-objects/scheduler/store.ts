@@ -1,4 +1,4 @@
-import type { JobTemplate } from "../../contracts/job.ts";
+import type { JobFacts } from "../../contracts/job.ts";
 import type { GradingSpec, RunDigest, Settlement } from "../../contracts/rpc.ts";
 import { type Changes, type EntryRow, loadState } from "./rows.ts";
 import type { State } from "./state.ts";
@@ -9,7 +9,8 @@ const SCHEMA = [
     job_hash TEXT NOT NULL, enqueued_at INTEGER NOT NULL, live INTEGER NOT NULL, state TEXT) WITHOUT ROWID`,
   "CREATE INDEX IF NOT EXISTS live_entries ON entries (live) WHERE live = 1",
   "CREATE TABLE IF NOT EXISTS gradings (run_id TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID",
-  "CREATE TABLE IF NOT EXISTS jobs (key TEXT PRIMARY KEY, bytes INTEGER NOT NULL, json TEXT NOT NULL)",
+  `CREATE TABLE IF NOT EXISTS stored_jobs (key TEXT PRIMARY KEY, bytes INTEGER NOT NULL, facts TEXT NOT NULL,
+    program TEXT NOT NULL)`,
   "CREATE TABLE IF NOT EXISTS demands (id INTEGER PRIMARY KEY, json TEXT NOT NULL)",
   "CREATE TABLE IF NOT EXISTS tenants (workspace TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID",
   "CREATE TABLE IF NOT EXISTS runners (id TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID",
@@ -24,9 +25,20 @@ const MAX_STREAM_CHARS = 65_536;
 /** Largest batch of settlements in one call: an RPC message holds 32 MiB. */
 const BATCH_CHARS = 8_000_000;
 
+/** Parameters that a statement may bind in an object. */
+const MAX_BOUND = 100;
+/** From so many ids on, one statement deletes them all. */
+const BULK = 4;
+
+/** A Job as it is kept: its facts, and its program as the JSON text that goes to the wire. */
+export interface StoredJob {
+  facts: JobFacts;
+  programJson: string;
+}
+
 /** What a turn writes besides the rows of the state. */
 export interface Writes {
-  jobs: { key: string; bytes: number; json: string }[];
+  jobs: { key: string; bytes: number; job: StoredJob }[];
   gradings: { runId: string; json: string }[];
   settlements: Settlement[];
 }
@@ -41,6 +53,18 @@ export class Store {
     this.#storage = storage;
     this.#sql = storage.sql;
     for (const statement of SCHEMA) this.#sql.exec(statement);
+    this.#splitJobs();
+  }
+
+  /** Objects of the first version kept a job as one document. */
+  #splitJobs(): void {
+    const old = [...this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'jobs'")];
+    if (old.length === 0) return;
+    this.#storage.transactionSync(() => {
+      this.#sql.exec(`INSERT OR IGNORE INTO stored_jobs
+        SELECT key, bytes, json_remove(json, '$.program'), json_quote(json ->> '$.program') FROM jobs`);
+      this.#sql.exec("DROP TABLE jobs");
+    });
   }
 
   readMeta(key: string): string | null {
@@ -63,7 +87,7 @@ export class Store {
       tenants: column(sql.exec("SELECT json FROM tenants")),
       runners: column(sql.exec("SELECT json FROM runners")),
       terminals: column(sql.exec("SELECT json FROM terminals ORDER BY ended_at")),
-      jobs: jobRows(sql.exec("SELECT key, bytes FROM jobs")),
+      jobs: jobRows(sql.exec("SELECT key, bytes FROM stored_jobs")),
       entries: entryRows(
         sql.exec("SELECT run_id, seq, demand, job_hash, enqueued_at, live, state FROM entries ORDER BY seq"),
       ),
@@ -79,46 +103,63 @@ export class Store {
   }
 
   #writeStored(writes: Writes): void {
-    const sql = this.#sql;
-    for (const job of writes.jobs)
-      sql.exec("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", job.key, job.bytes, job.json);
-    for (const grading of writes.gradings)
-      sql.exec("INSERT OR REPLACE INTO gradings VALUES (?, ?)", grading.runId, grading.json);
-    for (const settlement of writes.settlements)
-      sql.exec("INSERT OR IGNORE INTO outbox (run_id, json) VALUES (?, ?)", settlement.runId, fitted(settlement));
+    for (const { key, bytes, job } of writes.jobs) {
+      const facts = JSON.stringify(job.facts);
+      this.#sql.exec("INSERT OR REPLACE INTO stored_jobs VALUES (?, ?, ?, ?)", key, bytes, facts, job.programJson);
+    }
+    this.#put("gradings", 2, writes.gradings, ({ runId, json }) => [runId, json]);
+    this.#put("outbox (run_id, json)", 2, writes.settlements, (ended) => [ended.runId, fitted(ended)], "IGNORE");
   }
 
   #writeChanges(changes: Changes): void {
-    const sql = this.#sql;
     if (changes.meta !== this.#meta) {
       this.writeMeta("core", changes.meta);
       this.#meta = changes.meta;
     }
-    for (const row of changes.demands) sql.exec("INSERT OR REPLACE INTO demands VALUES (?, ?)", row.id, row.json);
-    for (const row of changes.tenants)
-      sql.exec("INSERT OR REPLACE INTO tenants VALUES (?, ?)", row.workspace, row.json);
-    for (const row of changes.runners) sql.exec("INSERT OR REPLACE INTO runners VALUES (?, ?)", row.id, row.json);
-    for (const row of changes.entries)
-      sql.exec(
-        "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)",
-        row.runId,
-        row.seq,
-        row.demand,
-        row.jobHash,
-        row.enqueuedAt,
-        row.live,
-        row.state,
-      );
-    for (const row of changes.terminals)
-      sql.exec("INSERT OR REPLACE INTO terminals VALUES (?, ?, ?)", row.runId, row.endedAt, row.json);
-    for (const runId of changes.gone) {
-      sql.exec("DELETE FROM entries WHERE run_id = ?", runId);
-      sql.exec("DELETE FROM gradings WHERE run_id = ?", runId);
+    this.#put("demands", 2, changes.demands, ({ id, json }) => [id, json]);
+    this.#put("tenants", 2, changes.tenants, ({ workspace, json }) => [workspace, json]);
+    this.#put("runners", 2, changes.runners, ({ id, json }) => [id, json]);
+    this.#put("entries", 7, changes.entries, (row) => [
+      row.runId,
+      row.seq,
+      row.demand,
+      row.jobHash,
+      row.enqueuedAt,
+      row.live,
+      row.state,
+    ]);
+    this.#put("terminals", 3, changes.terminals, ({ runId, endedAt, json }) => [runId, endedAt, json]);
+    this.#drop("entries", "run_id", changes.gone);
+    this.#drop("gradings", "run_id", changes.gone);
+    this.#drop("demands", "id", changes.demandsGone);
+    this.#drop("runners", "id", changes.runnersGone);
+    this.#drop("terminals", "run_id", changes.terminalsGone);
+    this.#drop("stored_jobs", "key", changes.jobsGone);
+  }
+
+  /** Writes rows, as many by one statement as it may bind: a statement costs more than a row. */
+  #put<T>(
+    into: string,
+    columns: number,
+    rows: readonly T[],
+    valuesOf: (row: T) => readonly (string | number | null)[],
+    otherwise: "REPLACE" | "IGNORE" = "REPLACE",
+  ): void {
+    const together = Math.floor(MAX_BOUND / columns);
+    const places = `(${Array.from({ length: columns }, () => "?").join(", ")})`;
+    const insert = `INSERT OR ${otherwise} INTO ${into} VALUES ${places}`;
+    let next = 0;
+    if (rows.length >= together) {
+      const many = insert + `, ${places}`.repeat(together - 1);
+      for (; next + together <= rows.length; next += together)
+        this.#sql.exec(many, ...rows.slice(next, next + together).flatMap(valuesOf));
     }
-    for (const id of changes.demandsGone) sql.exec("DELETE FROM demands WHERE id = ?", id);
-    for (const id of changes.runnersGone) sql.exec("DELETE FROM runners WHERE id = ?", id);
-    for (const runId of changes.terminalsGone) sql.exec("DELETE FROM terminals WHERE run_id = ?", runId);
-    for (const key of changes.jobsGone) sql.exec("DELETE FROM jobs WHERE key = ?", key);
+    for (const row of rows.slice(next)) this.#sql.exec(insert, ...valuesOf(row));
+  }
+
+  #drop(table: string, key: string, ids: readonly (string | number)[]): void {
+    if (ids.length < BULK) for (const id of ids) this.#sql.exec(`DELETE FROM ${table} WHERE ${key} = ?`, id);
+    else this.#sql.exec(`DELETE FROM ${table} WHERE ${key} IN (SELECT value FROM json_each(?))`, JSON.stringify(ids));
   }
 
   /** Live attempts according to the rows. */
@@ -126,9 +167,12 @@ export class Store {
     return this.#sql.exec<{ n: number }>("SELECT COUNT(*) AS n FROM entries WHERE live = 1").one().n;
   }
 
-  job(key: string): JobTemplate | null {
-    for (const row of this.#sql.exec<{ json: string }>("SELECT json FROM jobs WHERE key = ?", key))
-      return JSON.parse(row.json);
+  job(key: string): StoredJob | null {
+    const rows = this.#sql.exec<{ facts: string; program: string }>(
+      "SELECT facts, program FROM stored_jobs WHERE key = ?",
+      key,
+    );
+    for (const { facts, program } of rows) return { facts: JSON.parse(facts), programJson: program };
     return null;
   }
 
@@ -164,17 +208,13 @@ export class Store {
   /** Takes settlements that D1 has out of the outbox; those of a scorecard go on to it. */
   markStored(settlements: Settlement[], digestOf: (settlement: Settlement) => RunDigest): void {
     this.#storage.transactionSync(() => {
-      for (const settlement of settlements) {
-        this.#sql.exec("DELETE FROM outbox WHERE run_id = ?", settlement.runId);
-        if (settlement.scorecardId === null) continue;
-        const digest = JSON.stringify(digestOf(settlement));
-        this.#sql.exec(
-          "INSERT OR REPLACE INTO digests VALUES (?, ?, ?)",
-          settlement.runId,
-          settlement.scorecardId,
-          digest,
-        );
-      }
+      this.#drop(
+        "outbox",
+        "run_id",
+        settlements.map(({ runId }) => runId),
+      );
+      const told = settlements.filter(({ scorecardId }) => scorecardId !== null);
+      this.#put("digests", 3, told, (ended) => [ended.runId, ended.scorecardId, JSON.stringify(digestOf(ended))]);
     });
   }
 
@@ -188,9 +228,7 @@ export class Store {
   }
 
   deleteDigests(runIds: string[]): void {
-    this.#storage.transactionSync(() => {
-      for (const runId of runIds) this.#sql.exec("DELETE FROM digests WHERE run_id = ?", runId);
-    });
+    this.#drop("digests", "run_id", runIds);
   }
 }
 

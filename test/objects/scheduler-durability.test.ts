@@ -257,3 +257,20 @@ test("a workspace's limit holds over two objects, and a release nudges the one t
   await env.SCHEDULER.getByName(one).observed({ ok: true, error: null, units: [unit], listed: [] });
   await expect.poll(() => started, { timeout: 5_000 }).toEqual([one, two]);
 });
+
+test("jobs that the first version stored as one document are found after an upgrade", async () => {
+  const { object, stub } = await runnerObject();
+  const entry = entryOf();
+  await stub.enqueue(object, null, LIMITS, [entry]);
+  await runInDurableObject(stub, (_, { storage: { sql } }) => {
+    sql.exec("CREATE TABLE jobs (key TEXT PRIMARY KEY, bytes INTEGER NOT NULL, json TEXT NOT NULL)");
+    sql.exec("INSERT INTO jobs SELECT key, bytes, ? FROM stored_jobs", JSON.stringify(entry.job));
+    sql.exec("DROP TABLE stored_jobs");
+  });
+  await evictDurableObject(stub);
+  const { program, ...facts } = entry.job;
+  expect(await stub.lease("hash-1", pollOf())).toMatchObject({
+    ok: true,
+    grants: [{ runId: entry.runId, job: facts, programJson: JSON.stringify(program) }],
+  });
+});

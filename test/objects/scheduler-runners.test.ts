@@ -27,7 +27,10 @@ test("an entry reaches a parked poll, is accepted, and its result is settled thr
   const answers = await stub.enqueue(object, null, LIMITS, [entry]);
   expect(answers).toEqual([{ runId: entry.runId, ok: true }]);
   const leased = await polling;
-  expect(leased).toMatchObject({ ok: true, grants: [{ runId: entry.runId, epoch: 1, job: { program: "echo hi" } }] });
+  expect(leased).toMatchObject({
+    ok: true,
+    grants: [{ runId: entry.runId, epoch: 1, programJson: JSON.stringify("echo hi") }],
+  });
   const beat = await stub.heartbeat("hash-1", {
     instanceId: "i1",
     attempts: [{ runId: entry.runId, epoch: 1, phase: "accepted" }],

@@ -10,7 +10,7 @@ import { configOf, type Env } from "../environment.ts";
 import { logEvent } from "../observability/log.ts";
 import { Masking } from "../secrets/masking.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
-import { readyGrants, refusedStart } from "./grants.ts";
+import { attemptOf, readyGrants, refusedStart } from "./grants.ts";
 import { judgeReport } from "./judge-report.ts";
 
 /** A blocking listing waits so long for a change by the cluster's own mechanism. */
@@ -97,7 +97,7 @@ async function startGroup(env: Env, objectHash: string, grants: readonly Grant[]
   return Promise.all(
     readied.map(async (item): Promise<StartAnswer> => {
       if (item.kind !== "ready") return refusedStart(item);
-      const { leaseMs: _, ...attempt } = item.attempt;
+      const { leaseMs: _, ...attempt } = attemptOf(item.attempt);
       const result = await backend.start(attempt);
       if (result.kind === "failed") return { ...refOf(attempt), kind: "failed", failure: result.failure };
       if (result.kind === "unknown") return { ...refOf(attempt), kind: "unknown", error: result.error };

@@ -16,8 +16,25 @@ const SECRETS_RETRY_SEC = 5;
 /** Beyond the time limit: pulling, grading and delivering; counted by the executor from the container's start. */
 const DELIVERY_SEC = 300;
 
+/** An attempt to be handed over, its program still the JSON text it is kept as. */
+export interface ReadyAttempt extends Omit<LeasedAttempt, "job"> {
+  job: Omit<Job, "program">;
+  programJson: string;
+}
+
+/** For executors that are started from here, which read the program. */
+export function attemptOf({ programJson, job, ...attempt }: ReadyAttempt): LeasedAttempt {
+  return { ...attempt, job: { ...job, program: JSON.parse(programJson) } };
+}
+
+/** For the wire: the same JSON as of `attemptOf`, without reading and writing the program again. */
+export function attemptJson({ programJson, job, ...attempt }: ReadyAttempt): string {
+  const head = JSON.stringify(attempt).slice(0, -1);
+  return `${head},"job":${JSON.stringify(job).slice(0, -1)},"program":${programJson}}}`;
+}
+
 export type Readied =
-  | { kind: "ready"; attempt: LeasedAttempt }
+  | { kind: "ready"; attempt: ReadyAttempt }
   | ({ kind: "withheld"; reason: "secrets-unavailable"; detail: string; retryAfterSec: number } & AttemptRef)
   | ({ kind: "rejected"; failure: Failure } & AttemptRef);
 
@@ -167,6 +184,7 @@ async function ready(
       leaseMs: LEASE_MS,
       deadlineMs: (job.timeoutSec + job.graceSec + DELIVERY_SEC) * 1_000,
       job: jobOf(grant),
+      programJson: grant.programJson,
       nonce: grant.nonce,
       secrets: values,
       ...(git === null ? {} : { gitCredential: git.value }),
@@ -196,7 +214,7 @@ function registryOf(
 }
 
 /** The Job of an attempt: its template, with the name, labels and facts of this grant. */
-export function jobOf(grant: Grant): Job {
+function jobOf(grant: Grant): Omit<Job, "program"> {
   if (grant.name !== attemptName(grant.objectHash, grant.runId, grant.epoch))
     throw new EverdictError("INTERNAL", "an attempt's name does not belong to its run");
   return {

@@ -9,7 +9,7 @@ import { blankInspection, inspectWithin, section, setNodes, setWorkload } from "
 import { resolveTarget } from "../compute/resolve.ts";
 import { storeOf } from "../context.ts";
 import { configOf, type Env } from "../environment.ts";
-import { readyGrants, refusedStart } from "./grants.ts";
+import { attemptOf, readyGrants, refusedStart } from "./grants.ts";
 import { judgeReport } from "./judge-report.ts";
 
 /*
@@ -68,7 +68,7 @@ export async function startLocal(env: Env, grants: readonly Grant[]): Promise<St
       if (item?.kind !== "ready") return item ? refusedStart(item) : unknownStart(grant, "not readied");
       try {
         const version = await versionOf(env, grant);
-        const answer = await call(env, "POST", "/start", startRequest(item.attempt), CALL_MS);
+        const answer = await call(env, "POST", "/start", startRequest(attemptOf(item.attempt)), CALL_MS);
         if (!answer.ok) return unknownStart(grant, `the local executor answered HTTP ${answer.status}`);
         const ranOn = `local:${grant.target.split("@", 1)[0]}@${version}`;
         return {

@@ -21,6 +21,8 @@ import { openApiDocument } from "./openapi.ts";
 import { servePage } from "./pages.ts";
 import { parseInput } from "./parse.ts";
 import { asEverdictError, logFailure, problemResponse } from "./problem.ts";
+import { JsonText } from "./reply.ts";
+import { SplitRouter } from "./router.ts";
 
 type Bindings = { Bindings: Env; Variables: { requestId: string } };
 
@@ -74,8 +76,11 @@ function queryOf(url: URL): Record<string, unknown> {
 
 function jsonResponse(body: unknown, status: number, headers: Record<string, string>): Response {
   if (body === undefined || status === 204) return new Response(null, { status: 204, headers });
-  return new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json", ...headers } });
+  return textResponse(JSON.stringify(body), status, headers);
 }
+
+const textResponse = (json: string, status: number, headers: Record<string, string>): Response =>
+  new Response(json, { status, headers: { "content-type": "application/json", ...headers } });
 
 /** A read may be asked with If-None-Match, so that polling costs no transfer. */
 async function withETag(request: Request, response: Response, text: string): Promise<Response> {
@@ -126,10 +131,9 @@ async function serveUser(
         ...headers,
       },
     });
-  const response = jsonResponse(answer.body, answer.status, headers);
-  return operation.method === "GET" && answer.status === 200
-    ? withETag(request, response, JSON.stringify(answer.body))
-    : response;
+  if (operation.method !== "GET" || answer.status !== 200) return jsonResponse(answer.body, answer.status, headers);
+  const json = JSON.stringify(answer.body);
+  return withETag(request, textResponse(json, answer.status, headers), json);
 }
 
 const SESSION_HANDLERS: Record<string, (ctx: session.SessionContext, input: never) => Promise<Response>> = {
@@ -182,16 +186,14 @@ async function serveRunner(
   const handler = RUNNER_HANDLERS[operation.name];
   if (!handler) throw new EverdictError("INTERNAL", `operation ${operation.name} has no handler`);
   const answer = await handler({ env, config: configOf(env), request }, input as never);
-  return jsonResponse(
-    answer ?? undefined,
-    answer === null ? 204 : operation.status,
-    operation.sensitive ? { "cache-control": "no-store" } : {},
-  );
+  const headers = operation.sensitive ? { "cache-control": "no-store" } : {};
+  if (answer instanceof JsonText) return textResponse(answer.json, operation.status, headers);
+  return jsonResponse(answer ?? undefined, answer === null ? 204 : operation.status, headers);
 }
 
 /** The Worker's whole HTTP front, made from the operation table. */
 export function createApp(): Hono<Bindings> {
-  const app = new Hono<Bindings>({ strict: false });
+  const app = new Hono<Bindings>({ router: new SplitRouter(), strict: false });
   app.use(async (c, next) => {
     const started = now();
     const requestId = newId("req");
@@ -245,8 +247,8 @@ export function createApp(): Hono<Bindings> {
     ),
   );
   app.get("/openapi.json", (c) => {
-    const document = openApiDocument(configOf(c.env).publicUrl ?? new URL(c.req.url).origin);
-    return withETag(c.req.raw, jsonResponse(document, 200, {}), JSON.stringify(document));
+    const json = JSON.stringify(openApiDocument(configOf(c.env).publicUrl ?? new URL(c.req.url).origin));
+    return withETag(c.req.raw, textResponse(json, 200, {}), json);
   });
   app.get("/healthz", (c) => {
     const config = configOf(c.env);

@@ -10,3 +10,12 @@ export class Reply<T> {
     this.headers = headers;
   }
 }
+
+/** An answer that is JSON text already: the lease protocol's, whose programs are not worth reading on the way. */
+export class JsonText {
+  readonly json: string;
+
+  constructor(json: string) {
+    this.json = json;
+  }
+}

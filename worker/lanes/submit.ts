@@ -162,34 +162,45 @@ export async function checkJobSecrets(
   if (issues.length > 0) throw new EverdictError("BAD_REQUEST", "secrets of the job cannot be used", { issues });
 }
 
-/** The query of what a workspace may take, to be asked alone or together with a write. */
-export const limitsQuery = (store: Store, workspace: string) =>
-  store
-    .select({
-      weight: workspaces.weight,
-      maxInFlight: workspaces.maxInFlight,
-      queueDepth: workspaces.queueDepth,
-    })
-    .from(workspaces)
-    .where(eq(workspaces.id, workspace));
-
-/** Its answer; a workspace without a row has the defaults. */
+/** What a workspace may take by its row; one without a row has the defaults. */
 export const limitsIn = (rows: readonly TenantLimits[]): TenantLimits =>
   rows[0] ?? { weight: 1, maxInFlight: null, queueDepth: 50_000 };
 
 /** What a workspace may take, for its Scheduler entries. */
 export async function limitsOf(store: Store, workspace: string): Promise<TenantLimits> {
-  return limitsIn(await limitsQuery(store, workspace).all());
+  const { weight, maxInFlight, queueDepth } = workspaces;
+  const row = await store
+    .select({ weight, maxInFlight, queueDepth })
+    .from(workspaces)
+    .where(eq(workspaces.id, workspace))
+    .get();
+  return limitsIn(row ? [row] : []);
 }
 
+/** Submits taken from the bucket together, for this isolate to spend within a second: one call then serves several. */
+const TAKEN_TOGETHER = 10;
+const TAKEN_MS = 1_000;
+const taken = new Map<string, { left: number; until: number }>();
+
 /** @throws EverdictError RATE_LIMITED with Retry-After; BAD_REQUEST for the shared owner, which runs nothing itself */
-export async function takeSubmit(env: Env, workspace: string): Promise<void> {
+export async function takeSubmit(env: Env, workspace: string, now: number): Promise<void> {
   if (workspace === SHARED_OWNER)
     throw new EverdictError(
       "BAD_REQUEST",
       "'_shared' holds what every workspace may use and runs nothing itself; name a workspace",
     );
-  const { waitSec } = await quotaOf(env, workspace).takeSubmits(1, SUBMIT_RATE_PER_SEC, SUBMIT_BURST);
+  const mine = taken.get(workspace);
+  if (mine && mine.left > 0 && now < mine.until) {
+    mine.left -= 1;
+    return;
+  }
+  const quota = quotaOf(env, workspace);
+  if ((await quota.takeSubmits(TAKEN_TOGETHER, SUBMIT_RATE_PER_SEC, SUBMIT_BURST)).waitSec === 0) {
+    if (taken.size >= 1_000) taken.clear();
+    taken.set(workspace, { left: TAKEN_TOGETHER - 1, until: now + TAKEN_MS });
+    return;
+  }
+  const { waitSec } = await quota.takeSubmits(1, SUBMIT_RATE_PER_SEC, SUBMIT_BURST);
   if (waitSec > 0) {
     throw new EverdictError(
       "RATE_LIMITED",

@@ -23,7 +23,13 @@ const FOLLOWING_BYTES = 4_096;
 /** Bytes of a git diff that are looked at. */
 const DIFF_BYTES = 262_144;
 
-export const PRELUDE = `#!/bin/sh
+/** Comments and indentation are for readers of this file: a program is stored and sent once per job. */
+function compact(script: string): string {
+  const lines = script.split("\n").map((line) => line.trimStart());
+  return lines.filter((line) => line.startsWith("#!") || !line.startsWith("#")).join("\n");
+}
+
+export const PRELUDE = compact(`#!/bin/sh
 evd_fail() { printf 'everdict: %s\\n' "$1" >&2; exit ${PROGRAM_FAILED}; }
 [ -n "\${EVD_DIR:-}" ] || evd_fail "EVD_DIR is not set: the backend must name a writable directory"
 evd_run=$EVD_DIR/run evd_root=$EVD_DIR/root
@@ -41,10 +47,10 @@ if [ -n "\${EVD_NONCE_FILE:-}" ]; then
 fi
 [ -n "$evd_nonce" ] || evd_fail "EVD_NONCE_FILE names no readable file with a nonce"
 export EVD_TASK_FILE="$EVD_DIR/task"
-`;
+`);
 
 /** Functions, and the agent's run. Expects evd_timeout, evd_grace and evd_work. */
-export const RUN = `
+export const RUN = compact(`
 evd_ms() {
   if [ -r /proc/uptime ]; then
     read -r evd_up evd_idle </proc/uptime
@@ -136,10 +142,10 @@ evd_drained "$evd_tee_out" "$evd_tee_err"
 evd_timedout=0
 [ ! -f timedout ] || evd_timedout=1
 evd_step=$(cat step 2>/dev/null)
-`;
+`);
 
 /** Graders and the work tree. Expects evd_step; sets evd_grades to words exit:nameBytes:name in base64. */
-export const GRADE = `
+export const GRADE = compact(`
 evd_grades= evd_grade_ms=0
 # evd_limited SECONDS SCRIPT…: sets evd_rc; the last bytes of its output end in gout
 evd_limited() {
@@ -182,10 +188,10 @@ evd_diff() {
     'g read-tree "$3" && g add -A && g diff --cached --no-ext-diff --no-textconv --no-color "$3" | head -c ${DIFF_BYTES} >"$2/diff"' >differ
   evd_limited ${GRADER_SEC} "$evd_run/differ" "$evd_work" "$evd_run" "$(cat base)"
 }
-`;
+`);
 
 /** Builds and delivers the Outcome. Expects evd_step, evd_setup_text (base64) and evd_setup_bytes for a failed step. */
-export const DELIVER = `
+export const DELIVER = compact(`
 evd_bytes() { printf '%s' "$(( $(wc -c <"$1") ))"; }
 evd_host=$(hostname 2>/dev/null || uname -n 2>/dev/null || cat /etc/hostname 2>/dev/null)
 evd_out=$(evd_bytes out) evd_err=$(evd_bytes err)
@@ -296,4 +302,4 @@ evd_say; printf '\\n'
 # Some drivers lose what is written just before the end.
 [ -z "\${EVD_PAUSE_SEC:-}" ] || sleep "$EVD_PAUSE_SEC"
 exit 0
-`;
+`);

@@ -5,9 +5,10 @@ import type { Grant, JudgedResult, RunnerAnswer, SchedulerRpc } from "../../cont
 import { MIN_PROTOCOL, PROTOCOL, type Report } from "../../contracts/runner-protocol.ts";
 import { parseRunnerToken } from "../auth/authenticate.ts";
 import { sha256, verify } from "../auth/digest.ts";
-import { readyGrants } from "../dispatch/grants.ts";
+import { attemptJson, readyGrants } from "../dispatch/grants.ts";
 import { judgeReport } from "../dispatch/judge-report.ts";
 import { type Config, type Env, logOf, schedulerOf } from "../environment.ts";
+import { JsonText } from "../http/reply.ts";
 
 type Ops = typeof RUNNER_OPERATIONS;
 
@@ -76,13 +77,12 @@ function checkProtocol(protocol: number): void {
   );
 }
 
-/** Hands over what can be handed over; the rest goes back to its place or ends with the reason. */
-async function handOver(
-  ctx: RunnerContext,
-  scheduler: SchedulerRpc,
-  grants: Grant[],
-): Promise<OutputOf<Ops["runner_lease"]>["attempts"]> {
-  if (grants.length === 0) return [];
+/**
+ * Hands over what can be handed over; the rest goes back to its place or ends with the reason.
+ * @returns a JSON array of attempts
+ */
+async function handOver(ctx: RunnerContext, scheduler: SchedulerRpc, grants: Grant[]): Promise<string> {
+  if (grants.length === 0) return "[]";
   const readied = await readyGrants(ctx.env, grants);
   const withheld = readied.flatMap((item) =>
     item.kind === "withheld"
@@ -102,18 +102,19 @@ async function handOver(
   );
   if (withheld.length > 0) await scheduler.withhold(withheld);
   if (rejected.length > 0) await scheduler.reject(rejected);
-  return readied.flatMap((item) => (item.kind === "ready" ? [item.attempt] : []));
+  return `[${readied.flatMap((item) => (item.kind === "ready" ? [attemptJson(item.attempt)] : [])).join(",")}]`;
 }
 
 /** POST /runner/lease; null means 204. */
 export async function lease(
   ctx: RunnerContext,
   { body }: { body: BodyOf<Ops["runner_lease"]> },
-): Promise<OutputOf<Ops["runner_lease"]> | null> {
+): Promise<JsonText | null> {
   const { scheduler, tokenHash } = await holder(ctx);
   const { grants, commands } = accepted(await scheduler.lease(tokenHash, body));
   const attempts = await handOver(ctx, scheduler, grants);
-  return attempts.length === 0 && commands.length === 0 ? null : { attempts, commands };
+  if (attempts === "[]" && commands.length === 0) return null;
+  return new JsonText(`{"attempts":${attempts},"commands":${JSON.stringify(commands)}}`);
 }
 
 export async function heartbeat(
@@ -131,7 +132,7 @@ const needsGrading = (report: Report): boolean => !("released" in report) && !("
 export async function results(
   ctx: RunnerContext,
   { body }: { body: BodyOf<Ops["runner_results"]> },
-): Promise<OutputOf<Ops["runner_results"]>> {
+): Promise<JsonText> {
   const { scheduler, tokenHash } = await holder(ctx);
   const toGrade = body.results
     .filter(({ outcome }) => needsGrading(outcome))
@@ -147,11 +148,11 @@ export async function results(
     return { runId, epoch, verdict: judgeReport(outcome, gradings.get(`${runId}/${epoch}`) ?? null) };
   });
   const answer = accepted(await scheduler.results(tokenHash, body.instanceId, judged, body.lease ?? null));
-  return {
-    accepted: answer.accepted,
-    attempts: await handOver(ctx, scheduler, answer.grants),
-    commands: answer.commands,
-  };
+  const attempts = await handOver(ctx, scheduler, answer.grants);
+  const { accepted: taken, commands } = answer;
+  return new JsonText(
+    `{"accepted":${JSON.stringify(taken)},"attempts":${attempts},"commands":${JSON.stringify(commands)}}`,
+  );
 }
 
 async function gradingsOf(

@@ -19,13 +19,13 @@ import {
   entryOf,
   gate,
   limitsIn,
-  limitsQuery,
   loadHarness,
   takeSubmit,
 } from "../lanes/submit.ts";
 import { auditRow } from "../observability/audit.ts";
 import { overlay, type RunRow, runOf } from "../store/run-rows.ts";
 import { runs } from "../store/schema.ts";
+import { acknowledge, storeSubmittedRun } from "../store/submitted-run.ts";
 
 type Ops = typeof RUN_OPERATIONS;
 const OBJECT_MS = 10_000;
@@ -63,7 +63,7 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
   const command = commandBody(harness);
   const [resolved] = await Promise.all([
     resolveTarget(store, config, principal, target),
-    takeSubmit(env, principal.workspace),
+    takeSubmit(env, principal.workspace, ctx.now()),
   ]);
   gate(resolved, command, body.case);
   const rendered = await renderCase(command, body.case, resolved.runtime?.spec ?? null);
@@ -85,19 +85,14 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
     caseId: body.case.id,
     caseBody: JSON.stringify(body.case),
     trial: 1,
-    scorecardId: null,
     retries: body.retries,
     queueTimeoutSec: body.queueTimeoutSec ?? null,
     priority: body.priority,
     createdBy: principal.subject,
     createdAt: iso(ctx.now()),
   };
-  const [, , limits] = await store.batch([
-    store.insert(runs).values(row).onConflictDoNothing(),
-    auditRow(ctx, "run.submit", row.id, { target, caseId: row.caseId }),
-    limitsQuery(store, principal.workspace),
-  ]);
-  const entry = entryOf({ ...row, priority: body.priority }, resolved, rendered);
+  const limits = await storeSubmittedRun(ctx, row);
+  const entry = entryOf({ ...row, scorecardId: null, priority: body.priority }, resolved, rendered);
   const [answer] = await withDeadline(
     schedulerOf(env, resolved.object).enqueue(resolved.object, resolved.envelope, limitsIn(limits), [entry]),
     OBJECT_MS,
@@ -109,7 +104,7 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
       ? new EverdictError("RATE_LIMITED", answer.detail, { retryAfterSec: answer.retryAfterSec })
       : new EverdictError("PAYLOAD_TOO_LARGE", answer.detail);
   }
-  ctx.waitUntil(store.update(runs).set({ acknowledged: true }).where(eq(runs.id, row.id)).run());
+  acknowledge(ctx, row.id);
   return {
     id: row.id,
     workspace: row.workspace,

@@ -41,7 +41,7 @@ export async function runScorecard(ctx: Context, input: { body: BodyOf<Ops["run_
     command,
     chosen.map((item) => item.case),
   );
-  await takeSubmit(env, principal.workspace);
+  await takeSubmit(env, principal.workspace, ctx.now());
   const total = chosen.length * body.trials;
   const row: ScorecardRow = {
     id: ctx.newId("sc"),
