@@ -10,11 +10,11 @@ import { whole } from "./numbers.ts";
 
 export const RELAY_PROTOCOL = 1;
 /** Largest payload of a data frame, in bytes: small enough that a bulk stream does not hold up the others. */
-export const FRAME_BYTES = 32 * 1024;
+export const FRAME_BYTES = 64 * 1024;
 /** Credit that each direction of a stream starts with, in bytes. */
-export const WINDOW_BYTES = 256 * 1024;
-/** Streams at once over one relay; 200 windows are 50 MiB of the 128 MiB that an object has. */
-export const MAX_STREAMS = 200;
+export const WINDOW_BYTES = 512 * 1024;
+/** Streams at once over one relay; 128 windows are 64 MiB of the 128 MiB that an object has. */
+export const MAX_STREAMS = 128;
 /** Largest body of a request, in bytes: a Job's program is at most 768 KiB, base64 included 1 MiB. */
 export const MAX_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Largest payload of any other frame, in bytes. */

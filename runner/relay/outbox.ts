@@ -6,7 +6,7 @@ export interface Sink {
 }
 
 /** Bytes that may wait in the socket before the next data frame is taken. */
-const HIGH_WATER_BYTES = 128 * 1024;
+const HIGH_WATER_BYTES = 256 * 1024;
 
 /**
  * Gives streams their turn to send data: one frame each, in the order they asked, and only while the socket keeps up. So

@@ -5,12 +5,11 @@ import type { TransportResponse } from "./transport.ts";
  * The whole body, cut off with an error beyond `maxBytes`: an endless answer ends here.
  * @throws ClusterError UPSTREAM_ERROR when it is larger
  */
-export async function readBody(response: TransportResponse, maxBytes: number): Promise<string> {
+export async function readBytes(response: TransportResponse, maxBytes: number): Promise<Uint8Array> {
   const { body } = response;
-  if (body === null) return "";
-  const decoder = new TextDecoder();
+  if (body === null) return new Uint8Array(0);
   const reader = body.getReader();
-  const parts: string[] = [];
+  const parts: Uint8Array[] = [];
   let bytes = 0;
   for (;;) {
     const { done, value } = await reader.read();
@@ -23,11 +22,26 @@ export async function readBody(response: TransportResponse, maxBytes: number): P
         reason: "TooLarge",
       });
     }
-    parts.push(decoder.decode(value, { stream: true }));
+    parts.push(value);
   }
-  parts.push(decoder.decode());
-  return parts.join("");
+  return joinBytes(parts);
 }
+
+export function joinBytes(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts;
+  if (parts.length === 1 && only) return only;
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** The whole body as text. @throws ClusterError as readBytes */
+export const readBody = async (response: TransportResponse, maxBytes: number): Promise<string> =>
+  new TextDecoder().decode(await readBytes(response, maxBytes));
 
 /**
  * Hands the chunks of a body to `take` until it answers false, the body ends or `maxBytes` were seen.

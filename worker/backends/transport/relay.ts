@@ -20,8 +20,10 @@ export interface RelayTransportOptions {
 /** A request whose signal never fires ends so soon all the same. */
 const DEFAULT_DEADLINE_MS = 60_000;
 
-/** A relay whose connection broke is usually back so soon. */
+/** A relay whose connection broke, or that is full, is usually there again so soon. */
 const AWAY_SEC = 1;
+
+const READ_BYTES = 64 * 1024;
 
 /** What a refusal is to a backend. */
 const CODES: Record<RelayReset["code"], ErrorCode> = {
@@ -92,7 +94,7 @@ function errorOf(label: string, { reset, lastSeenAt }: Extract<RelayAnswer, { ok
     reason: code === "offline" ? "relay-offline" : code,
     uncertain: write && sent,
     // A pause of the lane, not a failure of the cluster.
-    ...(code === "offline" || code === "cut" ? { retryAfterSec: AWAY_SEC } : {}),
+    ...(code === "offline" || code === "cut" || code === "busy" ? { retryAfterSec: AWAY_SEC } : {}),
     ...(code === "tls" ? { cause: new Error("the certificate is not trusted") } : {}),
   });
 }
@@ -125,7 +127,8 @@ function bounded(
   signal: AbortSignal,
   cancel: () => Promise<void>,
 ): ReadableStream<Uint8Array> {
-  const reader = body.getReader();
+  // A plain reader of a stream from an object gets 4 KiB at a time, which costs most of the throughput.
+  const reader = body.getReader({ mode: "byob" });
   const drop = async (): Promise<void> => {
     await Promise.all([cancel(), reader.cancel()].map((step) => step.catch(() => undefined)));
   };
@@ -141,12 +144,12 @@ function bounded(
         else signal.addEventListener("abort", stop, { once: true });
       },
       async pull(controller) {
-        const { done, value } = await reader.read();
+        const { done, value } = await reader.read(new Uint8Array(READ_BYTES));
         if (signal.aborted) return;
         if (done) {
           signal.removeEventListener("abort", stop);
           controller.close();
-        } else controller.enqueue(value);
+        } else if (value) controller.enqueue(value);
       },
       async cancel() {
         signal.removeEventListener("abort", stop);

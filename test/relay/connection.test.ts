@@ -1,0 +1,182 @@
+import { once } from "node:events";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import WebSocket from "ws";
+import {
+  CLOSE,
+  decodeFrame,
+  encodeFrame,
+  encodeJson,
+  FRAME,
+  type Frame,
+  RELAY_PROTOCOL,
+  type RelayHello,
+} from "../../contracts/relay-protocol.ts";
+import { ended, until } from "../support/control-plane.ts";
+import { RelayLab, relayProcess } from "../support/relay-lab.ts";
+
+/* What an object takes from whom: relays that are written by hand here, to say what the real one never says. */
+
+let lab: RelayLab;
+beforeAll(async () => {
+  lab = await RelayLab.open();
+});
+afterAll(() => lab?.close());
+
+const HELLO: RelayHello = {
+  type: "hello",
+  protocol: RELAY_PROTOCOL,
+  instanceId: "by-hand",
+  version: "0.0.0",
+  hostname: "here",
+  contexts: [],
+  hosts: [],
+  exec: [],
+};
+
+class HandRelay {
+  readonly socket: WebSocket;
+  readonly frames: Frame[] = [];
+  closed: { code: number; reason: string } | null = null;
+
+  constructor(socket: WebSocket) {
+    this.socket = socket;
+    socket.on("message", (data: Buffer, isBinary) => {
+      const frame = isBinary ? decodeFrame(data) : null;
+      if (frame) this.frames.push(frame);
+    });
+    socket.on("close", (code, reason) => {
+      this.closed = { code, reason: reason.toString() };
+    });
+  }
+
+  static async connect(token: string, hello: unknown = HELLO): Promise<HandRelay> {
+    const socket = new WebSocket(`${lab.url.replace("http", "ws")}/relay/connect`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const relay = new HandRelay(socket);
+    await once(socket, "open");
+    socket.send(JSON.stringify(hello));
+    await Promise.race([once(socket, "message"), once(socket, "close")]);
+    return relay;
+  }
+
+  opened(): Promise<Frame> {
+    return until("a request came", 5_000, async () => this.frames.find(({ type }) => type === FRAME.open));
+  }
+
+  answer(stream: number, text: string): void {
+    this.socket.send(encodeFrame(FRAME.head, stream, encodeJson({ status: 200, headers: [] })));
+    this.socket.send(encodeFrame(FRAME.data, stream, new TextEncoder().encode(text)));
+    this.socket.send(encodeFrame(FRAME.end, stream));
+  }
+}
+
+const get = (id: string, workspace?: string) =>
+  lab
+    .through(id, { kind: "address", url: "http://10.0.0.1" }, undefined, workspace)
+    .fetch({ method: "GET", path: "/", headers: {}, signal: AbortSignal.timeout(10_000) });
+
+/** HTTP status of an upgrade that is refused. */
+async function refusal(headers: Record<string, string>): Promise<number> {
+  const socket = new WebSocket(`${lab.url.replace("http", "ws")}/relay/connect`, { headers });
+  return new Promise((resolve) => {
+    socket.on("error", () => undefined);
+    socket.on("unexpected-response", (request, response) => {
+      request.destroy();
+      resolve(response.statusCode ?? 0);
+    });
+  });
+}
+
+test("nobody connects without this relay's own token", async () => {
+  const token = await lab.pair("rly-a1", "a");
+  const other = await lab.pair("rly-a2", "b");
+  const forged = `${token.split(".")[0]}.${other.split(".")[1]}`;
+  expect(await refusal({})).toBe(401);
+  expect(await refusal({ authorization: `Bearer ${forged}` })).toBe(401);
+  expect(await refusal({ authorization: `Bearer rnr_w-acme.${"a".repeat(43)}` })).toBe(401);
+  expect(await refusal({ authorization: "Bearer ak_x", "x-everdict-token-hash": "0" })).toBe(401);
+  expect(await refusal({ authorization: `Bearer rly_unknown.${"a".repeat(43)}` })).toBe(401);
+  await lab.revoke("rly-a1");
+  expect(await refusal({ authorization: `Bearer ${token}` })).toBe(401);
+});
+
+test("a relay answers for its own workspace only", async () => {
+  await HandRelay.connect(await lab.pair("rly-b1", "b", "acme"));
+  await expect(get("rly-b1", "rival")).rejects.toMatchObject({
+    code: "UPSTREAM_MISCONFIGURED",
+    message: expect.stringContaining("not paired in this workspace"),
+  });
+});
+
+test("an old connection cannot answer for a new one, nor finish what began on itself", async () => {
+  const token = await lab.pair("rly-c1", "c");
+  const old = await HandRelay.connect(token);
+  const first = expect(get("rly-c1")).rejects.toMatchObject({ reason: "cut" });
+  const { stream } = await old.opened();
+  // It does not see that it is replaced, and talks on.
+  old.socket.pause();
+  const fresh = await HandRelay.connect(token);
+  await first;
+  const second = get("rly-c1");
+  const opened = await fresh.opened();
+  old.answer(stream, "late");
+  old.answer(opened.stream, "forged");
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  fresh.answer(opened.stream, "genuine");
+  expect(await new Response((await second).body).text()).toBe("genuine");
+  old.socket.resume();
+  await until("the old one is told", 5_000, async () => old.closed?.code === CLOSE.replaced);
+});
+
+test("a relay that breaks the protocol is cut off: data without credit, a second head, an end before it, rubbish", async () => {
+  const token = await lab.pair("rly-d1", "d");
+  const chunk = new Uint8Array(32 * 1024);
+  const wrongs: ((relay: HandRelay, stream: number) => void)[] = [
+    (relay, stream) => {
+      relay.socket.send(encodeFrame(FRAME.head, stream, encodeJson({ status: 200, headers: [] })));
+      for (let n = 0; n < 100; n++) relay.socket.send(encodeFrame(FRAME.data, stream, chunk));
+    },
+    (relay, stream) => {
+      const head = encodeFrame(FRAME.head, stream, encodeJson({ status: 200, headers: [] }));
+      relay.socket.send(head);
+      relay.socket.send(head);
+    },
+    (relay, stream) => relay.socket.send(encodeFrame(FRAME.end, stream)),
+    (relay, stream) => relay.socket.send(encodeFrame(FRAME.head, stream, encodeJson({ status: 99, headers: [] }))),
+    (relay, stream) => relay.socket.send(encodeFrame(FRAME.open, stream)),
+    (relay) => relay.socket.send(new Uint8Array([99, 0, 0, 0, 1])),
+  ];
+  for (const wrong of wrongs) {
+    const relay = await HandRelay.connect(token);
+    const call = get("rly-d1").then(({ body }) =>
+      new Promise((resolve) => setTimeout(resolve, 200)).then(() => new Response(body).text()),
+    );
+    const outcome = expect(call).rejects.toThrow();
+    const { stream } = await relay.opened();
+    wrong(relay, stream);
+    await until("it is cut off", 5_000, async () => relay.closed?.code === CLOSE.protocol);
+    await outcome;
+  }
+  const odd = await HandRelay.connect(token, { type: "hello" });
+  await until("it is cut off", 5_000, async () => odd.closed?.code === CLOSE.protocol);
+  const old = await HandRelay.connect(token, { ...HELLO, protocol: 99 });
+  await until("it is told", 5_000, async () => old.closed?.code === CLOSE.upgrade);
+});
+
+test("a revoked relay's process ends and says so; one whose token is used elsewhere too", async () => {
+  const token = await lab.pair("rly-e1", "e");
+  const one = await relayProcess(lab.url, token, []);
+  await one.up();
+  const child = one.child;
+  const two = await relayProcess(lab.url, token, []);
+  await two.up();
+  expect(child && (await ended(child))).toBe(5);
+  expect(one.output).toContain("took its place");
+  const second = two.child;
+  await lab.revoke("rly-e1");
+  expect(second && (await ended(second))).toBe(3);
+  expect(two.output).toContain("revoked");
+  await one.stop();
+  await two.stop();
+});
