@@ -1,7 +1,9 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { RUN_STATUSES } from "../../contracts/run-states.ts";
-import { oneOf, searchOf, text } from "../api/search.ts";
+import { FAILURE_CLASSES, RUN_STATUSES } from "../../contracts/run-states.ts";
+import { oneOf, searchOf, sort, text } from "../api/search.ts";
 import { shellRoute } from "./root.tsx";
+
+const SCORECARD_STATUSES = ["queued", "running", "succeeded", "failed", "cancelled"] as const;
 
 export const runsRoute = createRoute({
   getParentRoute: () => shellRoute,
@@ -17,4 +19,56 @@ export const runRoute = createRoute({
   component: lazyRouteComponent(() => import("../pages/runs/run-page.tsx"), "RunPage"),
 });
 
-export const evaluateRoutes = [runsRoute, runRoute] as const;
+export const scorecardsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/scorecards",
+  validateSearch: searchOf({ status: oneOf(SCORECARD_STATUSES), dataset: text, view: oneOf(["list", "trend"]) }),
+  component: lazyRouteComponent(() => import("../pages/scorecards/scorecards-page.tsx"), "ScorecardsPage"),
+});
+
+export const newScorecardRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/scorecards/new",
+  validateSearch: searchOf({ dataset: text, harness: text, runtime: text }),
+  component: lazyRouteComponent(() => import("../pages/scorecards/new-scorecard-page.tsx"), "NewScorecardPage"),
+});
+
+export const compareRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/scorecards/compare",
+  validateSearch: searchOf({ a: text, b: text, show: oneOf(["improved", "regressed", "changed"]), sort, q: text }),
+  component: lazyRouteComponent(() => import("../pages/scorecards/compare-page.tsx"), "ComparePage"),
+});
+
+export const SHOWN_STATUSES = ["queued", "running", "passed", "not-passed", "failed", "cancelled"] as const;
+export type ShownStatus = (typeof SHOWN_STATUSES)[number];
+
+export const scorecardRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/scorecards/$id",
+  validateSearch: searchOf({
+    tab: oneOf(["cases", "failures", "heat", "durations"]),
+    status: oneOf(SHOWN_STATUSES),
+    class: oneOf(FAILURE_CLASSES),
+    q: text,
+    sort,
+  }),
+  component: lazyRouteComponent(() => import("../pages/scorecards/scorecard-page.tsx"), "ScorecardPage"),
+});
+
+export const queueRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/queue",
+  validateSearch: searchOf({ target: text, sort, view: oneOf(["now", "hour"]) }),
+  component: lazyRouteComponent(() => import("../pages/queue/queue-page.tsx"), "QueuePage"),
+});
+
+export const evaluateRoutes = [
+  runsRoute,
+  runRoute,
+  scorecardsRoute,
+  newScorecardRoute,
+  compareRoute,
+  scorecardRoute,
+  queueRoute,
+] as const;

@@ -23,6 +23,8 @@ export interface Column<T extends object> {
   /** Also its name in the URL's sort. */
   id: string;
   header: string;
+  /** The header is read out, not shown: for boxes and buttons. */
+  quiet?: boolean;
   cell: (row: T) => ReactNode;
   /** Present: the column can be sorted by it. Null and undefined come last. */
   sortBy?: (row: T) => string | number | null | undefined;
@@ -184,7 +186,7 @@ function Header<T extends object>({
   if (!onSort || !column.sortBy)
     return (
       <th scope="col" className={classes}>
-        {column.header}
+        {column.quiet ? <span className="sr-only">{column.header}</span> : column.header}
       </th>
     );
   const next = dir === undefined ? column.id : dir === "ascending" ? `-${column.id}` : undefined;

@@ -7,6 +7,8 @@ export interface Segment {
   label: string;
   count: number;
   tone: Tone;
+  /** What is yet to come: drawn as the ground of the bar. */
+  rest?: boolean;
 }
 
 /** Counts as one bar with a legend that is also the table of it; a segment can be chosen. */
@@ -29,21 +31,21 @@ export function DistributionBar({
         aria-label={`${label}: ${segments.map(({ label: name, count }) => `${name} ${count}`).join(", ")}`}
         className="flex h-2.5 gap-px overflow-hidden rounded-full bg-idle-soft"
       >
-        {segments.map(({ id, count, tone }) =>
+        {segments.map(({ id, count, tone, rest }) =>
           count === 0 ? null : (
             <div
               key={id}
-              className={cx("min-w-0.75 transition-[flex-grow] duration-300", toneFill[tone])}
+              className={cx("min-w-0.75 transition-[flex-grow] duration-300", rest ? "bg-line-strong" : toneFill[tone])}
               style={{ flexGrow: count / Math.max(1, total), flexBasis: 0 }}
             />
           ),
         )}
       </div>
       <ul className="mt-2 flex flex-wrap gap-1">
-        {segments.map(({ id, label: name, count, tone }) => {
+        {segments.map(({ id, label: name, count, tone, rest }) => {
           const inside = (
             <>
-              <span aria-hidden className={cx("size-2 rounded-full", toneFill[tone])} />
+              <span aria-hidden className={cx("size-2 rounded-full", rest ? "bg-line-strong" : toneFill[tone])} />
               <span className="text-muted">{name}</span>
               <span className="font-medium tabular-nums">{count.toLocaleString("en")}</span>
             </>

@@ -47,7 +47,7 @@ export function Chip({
     <span
       title={title}
       className={cx(
-        "inline-flex h-5 max-w-full items-center gap-1 rounded px-1.5 text-xs whitespace-nowrap",
+        "inline-flex h-5 max-w-full items-center gap-1 rounded px-1.5 align-middle text-xs whitespace-nowrap",
         TONES[tone],
         className,
       )}
@@ -63,7 +63,7 @@ export function Tag({ children, title, className }: { children: ReactNode; title
     <span
       title={title}
       className={cx(
-        "inline-flex h-5 items-center rounded border border-line px-1.5 font-mono text-2xs whitespace-nowrap text-muted",
+        "inline-flex h-5 items-center rounded border border-line px-1.5 align-middle font-mono text-2xs whitespace-nowrap text-muted",
         className,
       )}
     >
@@ -111,7 +111,7 @@ export function Status({ status, className, bare = false }: { status: string; cl
     <span
       title={help}
       className={cx(
-        "inline-flex items-center gap-1.5 text-xs whitespace-nowrap",
+        "inline-flex items-center gap-1.5 align-middle text-xs whitespace-nowrap",
         bare ? toneText[tone] : cx("h-5 rounded px-1.5", TONES[tone]),
         className,
       )}

@@ -251,7 +251,7 @@ async function runnerChoices(
       ok: able.length > 0,
       missing: able.length > 0 ? [] : (nearest?.missing ?? []),
       reason: able.length > 0 ? null : (nearest?.reason ?? "no machine has ever connected"),
-      online: machines.some(({ ok, online }) => ok && online === true),
+      online: (able.length > 0 ? able : machines).some(({ online }) => online === true),
       ...BLANK,
     },
     ...machines,

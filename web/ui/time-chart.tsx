@@ -1,0 +1,131 @@
+import "uplot/dist/uPlot.min.css";
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import { useDark } from "../shell/theme.ts";
+import { cx } from "./class.ts";
+
+export interface Series {
+  label: string;
+  /** Seconds since the epoch, and the value; in order of time. */
+  points: readonly (readonly [number, number | null])[];
+  /** Drawn as a step with an area below: for what is counted rather than measured. */
+  area?: boolean;
+}
+
+const COLORS = ["--accent", "--ok-solid", "--warn-solid", "--info-solid", "--bad-solid", "--idle-solid"];
+const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [1, 2]];
+const HEIGHT = 220;
+
+const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** All series over one set of times, as uPlot wants them. */
+function aligned(series: readonly Series[]): uPlot.AlignedData {
+  const times = [...new Set(series.flatMap(({ points }) => points.map(([at]) => at)))].sort((a, b) => a - b);
+  const rows = series.map(({ points }) => {
+    const known = new Map(points);
+    return times.map((at) => known.get(at) ?? null);
+  });
+  return [times, ...rows];
+}
+
+/** Lines over time. Each has its own colour and its own dash, so that colour never speaks alone; the caller adds the figures as text. */
+export function TimeChart({
+  label,
+  series,
+  format,
+  max,
+  spanSec = 60,
+  className,
+}: {
+  label: string;
+  series: readonly Series[];
+  format: (value: number) => string;
+  /** Top of the scale; absent: the largest value. */
+  max?: number;
+  /** The time that is shown at least, so that one point does not stand in a span of years. */
+  spanSec?: number;
+  className?: string;
+}) {
+  const host = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | null>(null);
+  const dark = useDark();
+  const names = series.map(({ label: name }) => name).join("\n");
+  const data = aligned(series);
+  const latest = useRef({ data, series, format, max, spanSec });
+  latest.current = { data, series, format, max, spanSec };
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another theme or other series need another chart; new data does not
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    const now = latest.current;
+    const axis = {
+      stroke: token("--muted"),
+      grid: { stroke: token("--line"), width: 1 },
+      ticks: { stroke: token("--line"), width: 1 },
+    };
+    const font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    const made = new uPlot(
+      {
+        width: element.clientWidth,
+        height: HEIGHT,
+        cursor: { drag: { x: false, y: false } },
+        scales: {
+          x: {
+            time: true,
+            range: (_, low, high) => [Math.min(low, high - latest.current.spanSec), high],
+          },
+          y: { range: (_, low, high) => [Math.min(0, low), latest.current.max ?? Math.max(1, high * 1.1)] },
+        },
+        axes: [
+          { ...axis, font },
+          { ...axis, font, size: 56, values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)) },
+        ],
+        series: [
+          {},
+          ...now.series.map(({ label: name, area }, at): uPlot.Series => {
+            const color = token(COLORS[at % COLORS.length] ?? "--accent");
+            return {
+              label: name,
+              stroke: color,
+              width: 2,
+              dash: DASHES[at % DASHES.length] ?? [],
+              spanGaps: true,
+              points: { show: !area, size: 6, fill: color },
+              value: (_, value) => (value === null ? "–" : latest.current.format(value)),
+              ...(area ? { fill: `${color}22` } : {}),
+              ...(area && uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
+            };
+          }),
+        ],
+      },
+      now.data,
+      element,
+    );
+    chart.current = made;
+    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      made.destroy();
+      chart.current = null;
+    };
+  }, [dark, names]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the data as text says whether it has changed
+  useEffect(() => {
+    chart.current?.setData(latest.current.data);
+  }, [JSON.stringify(data)]);
+
+  return (
+    <div
+      ref={host}
+      role="img"
+      aria-label={label}
+      className={cx(
+        "min-h-64 w-full [&_.uplot]:!font-sans [&_.u-legend]:!text-xs [&_.u-legend]:text-muted [&_.u-legend_th]:!font-normal",
+        className,
+      )}
+    />
+  );
+}
