@@ -9,6 +9,7 @@ import type { Action } from "../roles.ts";
 import { Timestamp } from "../run.ts";
 import { RuntimeSpec } from "../runtime-spec.ts";
 import { operation } from "./operation.ts";
+import { RelayOfRuntime } from "./relays.ts";
 import { Actor, IdParams, NoParams, NoQuery, PageQuery, page, Registered, VersionParams } from "./shapes.ts";
 
 const ListQuery = z.strictObject({
@@ -59,7 +60,8 @@ export const Health = z
 export const Reachability = z
   .strictObject({
     verdict: z.enum(["direct", "relay", "blocked"]).describe("Whether the edge can dial it itself"),
-    reasons: z.array(z.string().max(60)),
+    reasons: z.array(z.string().max(60)).describe("What makes a relay necessary, or forbids it"),
+    command: z.string().nullable().describe("How to make it reachable by a relay; null when nothing is to be done"),
   })
   .describe("How a deployed control plane would reach it");
 
@@ -174,6 +176,7 @@ const lists = {
         kind: z.enum(["local", "nomad", "k8s"]),
         capabilities: CapabilityList,
         health: Health.nullable(),
+        relay: RelayOfRuntime,
       }),
     ),
   }),
@@ -336,7 +339,7 @@ export const REGISTRY_OPERATIONS = {
   create_runtime: runtimes.create,
   ...validates,
   ...lists,
-  get_runtime: runtimes.get,
+  get_runtime: { ...runtimes.get, output: entry(RuntimeSpec).extend({ relay: RelayOfRuntime }) },
   set_runtime_tags: runtimes.tags,
   archive_runtime: runtimes.archive,
   ...clusters,

@@ -14,6 +14,18 @@ export const RelayLabel = z
   .refine((label) => !label.startsWith("rly-"), "must not start with 'rly-'")
   .describe("Name of the relay, unique in the workspace; runtimes name it in 'relay'");
 
+/** The relay that a runtime names, as it is now. */
+export const RelayOfRuntime = z
+  .strictObject({
+    name: z.string().describe("What the runtime names in 'relay'"),
+    id: RelayId.nullable().describe("null: no relay of the workspace has this name"),
+    online: z.boolean(),
+    lastSeenAt: Timestamp.nullable(),
+    lastError: z.string().nullable().describe("Why the last request got no answer"),
+  })
+  .nullable()
+  .describe("The relay that carries its API traffic; null for a runtime without one");
+
 const Names = z.array(z.string());
 
 const RelayItem = z
@@ -31,7 +43,11 @@ const RelayItem = z
     requestsPerSec: z.number().describe("Over the last minute"),
     inFlight: z.number().int(),
     lastError: z
-      .strictObject({ at: Timestamp, code: z.string(), message: z.string() })
+      .strictObject({
+        at: Timestamp,
+        code: z.string().describe("Why, in one word: refused, misconfigured, connect, tls, timeout, cut …"),
+        message: z.string().describe("Why, in words"),
+      })
       .nullable()
       .describe("The last request that got no answer"),
     createdAt: Timestamp,

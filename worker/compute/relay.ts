@@ -1,11 +1,14 @@
 import { and, eq, or } from "drizzle-orm";
+import type * as z from "zod";
 import { EverdictError } from "../../contracts/errors.ts";
+import type { RelayOfRuntime } from "../../contracts/operations/relays.ts";
 import type { RelayState } from "../../contracts/relay.ts";
 import type { RelayTarget } from "../../contracts/relay-protocol.ts";
+import type { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { sign } from "../auth/digest.ts";
 import { offlineWords, relayTransport } from "../backends/transport/relay.ts";
 import type { Transport } from "../backends/transport/transport.ts";
-import { type Store, withDeadline } from "../context.ts";
+import { type Context, type Store, withDeadline } from "../context.ts";
 import { type Config, type Env, relayOf } from "../environment.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
 import { relays } from "../store/schema.ts";
@@ -41,6 +44,39 @@ export async function findRelay(store: Store, workspace: string, name: string): 
 /** How a relay is, from its object. @throws EverdictError UNAVAILABLE when the object does not answer */
 export const relayState = (env: Env, relay: FoundRelay): Promise<RelayState> =>
   withDeadline(relayOf(env, relay.id).state(), STATE_MS, `relay '${relay.label}'`);
+
+/** What is shown of the relays that runtimes name, each asked once; null for a runtime that names none. */
+export async function relaysOf(
+  ctx: Pick<Context, "env" | "store">,
+  runtimes: readonly { owner: string; spec: RuntimeSpec }[],
+): Promise<z.infer<typeof RelayOfRuntime>[]> {
+  const asked = new Map<string, Promise<z.infer<typeof RelayOfRuntime>>>();
+  return Promise.all(
+    runtimes.map(({ owner, spec }) => {
+      if (spec.kind === "local" || spec.relay === undefined) return null;
+      const key = `${owner}\n${spec.relay}`;
+      const answer = asked.get(key) ?? shownRelay(ctx, owner, spec.relay);
+      asked.set(key, answer);
+      return answer;
+    }),
+  );
+}
+
+async function shownRelay(
+  { env, store }: Pick<Context, "env" | "store">,
+  workspace: string,
+  name: string,
+): Promise<z.infer<typeof RelayOfRuntime>> {
+  const unknown = { name, id: null, online: false, lastSeenAt: null };
+  try {
+    const relay = await findRelay(store, workspace, name);
+    const { online, lastSeenAt, lastError } = await relayState(env, relay);
+    return { name, id: relay.id, online, lastSeenAt, lastError: lastError?.message ?? null };
+  } catch (error) {
+    if (!(error instanceof EverdictError)) throw error;
+    return { ...unknown, lastError: error.message };
+  }
+}
 
 /** Why nothing can be asked through a relay now. */
 export interface RelayAway {

@@ -6,7 +6,7 @@ import { HarnessSpec, harnessIssues, harnessSecretEnv } from "../../contracts/ha
 import { LIMITS } from "../../contracts/names.ts";
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { REGISTRY_OPERATIONS } from "../../contracts/operations/registry.ts";
-import { reachability } from "../../contracts/reachability.ts";
+import { type Reachability, reachability } from "../../contracts/reachability.ts";
 import {
   advertisedCapabilities,
   RuntimeSpec,
@@ -15,6 +15,8 @@ import {
 } from "../../contracts/runtime-spec.ts";
 import { sign } from "../auth/digest.ts";
 import { type ProbeResult, probe } from "../compute/probe.ts";
+import { relaysOf } from "../compute/relay.ts";
+import { relayCommand } from "../compute/relay-command.ts";
 import { envelopeOf, runtimeObject } from "../compute/resolve.ts";
 import type { Context } from "../context.ts";
 import { schedulerOf } from "../environment.ts";
@@ -240,6 +242,13 @@ async function receipt(ctx: Context, spec: RuntimeSpec): Promise<string> {
   return `${until}.${await sign(ctx.config.signingKey, "receipt", `${ctx.principal.workspace}\n${until}\n${canonicalJson(spec)}`)}`;
 }
 
+/** What to run when a runtime needs a relay that is not there; null when nothing is to be done. */
+async function missingRelay(ctx: Context, spec: RuntimeSpec, { verdict }: Reachability): Promise<string | null> {
+  if (spec.kind === "local" || verdict !== "relay") return null;
+  const [relay] = await relaysOf(ctx, [{ owner: ctx.principal.workspace, spec }]);
+  return relay?.id ? null : relayCommand(ctx, spec);
+}
+
 export async function validateRuntime(
   ctx: Context,
   { body }: { body: unknown },
@@ -255,7 +264,8 @@ export async function validateRuntime(
   );
   const parsed = RuntimeSpec.safeParse(body);
   const reach = parsed.success ? reachability(parsed.data) : { verdict: "blocked" as const, reasons: ["invalid-spec"] };
-  return { ...answer, reachability: reach, receipt: spec === null ? null : await receipt(ctx, spec) };
+  const command = parsed.success ? await missingRelay(ctx, parsed.data, reach) : null;
+  return { ...answer, reachability: { ...reach, command }, receipt: spec === null ? null : await receipt(ctx, spec) };
 }
 
 export async function probeRuntime(
@@ -302,7 +312,11 @@ export async function listRuntimes(ctx: Context, { query }: ListInput): Promise<
     .from(runtimeHealth)
     .where(sql`${runtimeHealth.owner} in (${ctx.principal.workspace}, '_shared')`)
     .all();
-  const items = page.items.map(({ row, ...item }) => {
+  const relays = await relaysOf(
+    ctx,
+    page.items.map(({ row, owner }) => ({ owner, spec: RuntimeSpec.parse(JSON.parse(row.spec)) })),
+  );
+  const items = page.items.map(({ row, ...item }, index) => {
     const spec = RuntimeSpec.parse(JSON.parse(row.spec));
     const known = health.find((candidate) => candidate.owner === item.owner && candidate.id === item.id);
     const state: "ok" | "degraded" | "open" | "unknown" =
@@ -312,6 +326,7 @@ export async function listRuntimes(ctx: Context, { query }: ListInput): Promise<
       kind: spec.kind,
       capabilities: advertisedCapabilities(spec, known?.nodeOs ?? []),
       health: known ? { state, detail: known.detail, checkedAt: known.checkedAt } : null,
+      relay: relays[index] ?? null,
     };
   });
   return { items, nextCursor: page.nextCursor };
@@ -342,8 +357,11 @@ async function entry<S>(
 }
 
 type EntryInput = { params: ParamsOf<Ops["get_runtime"]> };
-export const getRuntime = (ctx: Context, { params }: EntryInput) =>
-  entry(ctx, "runtime", params, (row) => RuntimeSpec.parse(JSON.parse(row.spec)));
+export async function getRuntime(ctx: Context, { params }: EntryInput): Promise<OutputOf<Ops["get_runtime"]>> {
+  const found = await entry(ctx, "runtime", params, (row) => RuntimeSpec.parse(JSON.parse(row.spec)));
+  const [relay] = await relaysOf(ctx, [found]);
+  return { ...found, relay: relay ?? null };
+}
 export const getHarness = (ctx: Context, { params }: EntryInput) =>
   entry(ctx, "harness", params, (row) => HarnessSpec.parse(JSON.parse(row.spec)));
 export const getDataset = (ctx: Context, { params }: EntryInput) =>

@@ -1,0 +1,182 @@
+import { expect, test } from "vitest";
+import { RELAY_PROTOCOL } from "../../contracts/relay-protocol.ts";
+import { apiWith, dev, keyFor, workspace } from "./support.ts";
+
+const SERVER = "https://10.20.30.40:6443";
+const K8S = { kind: "k8s", id: "pool", version: "1.0.0", image: "busybox:1.36", namespace: "evals" };
+const anyone = apiWith({ EVERDICT_ENV: "production" });
+
+/** A relay's connection, as far as it greets. */
+async function connect(token: string, hello: Record<string, unknown> = {}): Promise<WebSocket> {
+  const response = await anyone.fetch(
+    new Request("http://127.0.0.1:8787/relay/connect", {
+      headers: { upgrade: "websocket", authorization: `Bearer ${token}` },
+    }),
+  );
+  const socket = response.webSocket;
+  if (!socket) throw new Error(`no socket: ${response.status}`);
+  socket.accept();
+  const welcomed = new Promise((resolve) => socket.addEventListener("message", resolve, { once: true }));
+  const greeting = { type: "hello", protocol: RELAY_PROTOCOL, instanceId: "i", version: "0.1.0", hostname: "box" };
+  socket.send(JSON.stringify({ ...greeting, contexts: ["prod"], hosts: ["10.20.30.40"], exec: ["aws"], ...hello }));
+  await welcomed;
+  return socket;
+}
+
+test("a relay is paired, shown with what it may reach, and revoked", async () => {
+  const { api, id: ws } = await workspace();
+  const paired = await api.call("POST", "/workspace/relays", { label: "office" });
+  expect(paired.status).toBe(201);
+  expect(paired.headers.get("cache-control")).toBe("no-store");
+  expect(paired.body).toMatchObject({ id: expect.stringMatching(/^rly-/), label: "office" });
+  const { token, id, command } = paired.body;
+  expect(command).toBe(`npx everdict relay --pair ${token} --api-url http://127.0.0.1:8787`);
+  const list = async () => (await api.call("GET", "/workspace/relays")).body.items;
+  expect(await list()).toEqual([
+    expect.objectContaining({ id, label: "office", online: false, lastSeenAt: null, contexts: [], lastError: null }),
+  ]);
+  expect(JSON.stringify(await list())).not.toContain(token.split(".")[1]);
+  const socket = await connect(token);
+  expect(await list()).toEqual([
+    expect.objectContaining({ online: true, version: "0.1.0", hostname: "box", contexts: ["prod"], exec: ["aws"] }),
+  ]);
+  const closed = new Promise<CloseEvent>((resolve) => socket.addEventListener("close", resolve, { once: true }));
+  expect((await api.call("DELETE", `/workspace/relays/${id}`)).status).toBe(204);
+  expect((await closed).code).toBe(4003);
+  expect(await list()).toEqual([]);
+  await expect(connect(token)).rejects.toThrow("401");
+  const { items } = (await api.call("GET", "/audit")).body;
+  expect(items.map((item: { action: string }) => item.action)).toEqual(
+    expect.arrayContaining(["relay.pair", "relay.revoke"]),
+  );
+  expect((await dev.call("DELETE", `/workspace/relays/${id}`, undefined, { "x-everdict-workspace": ws })).status).toBe(
+    404,
+  );
+});
+
+test("the MCP tools are the same operations", async () => {
+  const { api } = await workspace();
+  const client = await api.mcp();
+  const paired = await client.callTool({ name: "pair_relay", arguments: { label: "by-tool" } });
+  expect(paired.structuredContent).toMatchObject({ label: "by-tool", token: expect.stringMatching(/^rly_/) });
+  const listed = await client.callTool({ name: "list_relays", arguments: {} });
+  expect(listed.structuredContent).toMatchObject({ items: [{ label: "by-tool" }] });
+  await client.close();
+});
+
+test("a label is a name that runtimes use: well formed, and one relay's only", async () => {
+  const { api } = await workspace();
+  await api.call("POST", "/workspace/relays", { label: "office" });
+  const again = await api.call("POST", "/workspace/relays", { label: "office" });
+  expect(again).toMatchObject({
+    status: 409,
+    body: { detail: expect.stringContaining("revoke it or choose another") },
+  });
+  for (const label of ["", "Office", "a b", "rly-01", "-a", "a".repeat(64)])
+    expect((await api.call("POST", "/workspace/relays", { label })).status, label).toBe(400);
+  const odd = await api.call("POST", "/workspace/relays", { label: "b", hosts: ["x"] });
+  expect(odd.body.issues).toEqual([{ path: "hosts", message: "unknown key; remove it" }]);
+});
+
+test("pairing repeated with one Idempotency-Key is one relay, and shows no token again", async () => {
+  const { api } = await workspace();
+  const key = { "idempotency-key": "pair-1" };
+  const first = await api.call("POST", "/workspace/relays", { label: "office" }, key);
+  const second = await api.call("POST", "/workspace/relays", { label: "office" }, key);
+  expect(second.body).toMatchObject({ id: first.body.id, token: null });
+});
+
+test("members see relays, admins pair and revoke them, other workspaces know nothing of them", async () => {
+  const { api, id } = await workspace();
+  const { body } = await api.call("POST", "/workspace/relays", { label: "office" });
+  const member = await keyFor(id, "member", "write");
+  const rival = await workspace();
+  expect((await member.call("GET", "/workspace/relays")).body.items).toHaveLength(1);
+  expect((await member.call("POST", "/workspace/relays", { label: "b" })).status).toBe(403);
+  expect((await member.call("DELETE", `/workspace/relays/${body.id}`)).status).toBe(403);
+  expect((await rival.api.call("GET", "/workspace/relays")).body.items).toEqual([]);
+  expect((await rival.api.call("DELETE", `/workspace/relays/${body.id}`)).status).toBe(404);
+});
+
+test("each token is good for one thing: a relay's leases no job and reads no API, a runner's connects no relay", async () => {
+  const { api, token: key } = await workspace();
+  const relay = (await api.call("POST", "/workspace/relays", { label: "office" })).body.token;
+  const runner = (await api.call("POST", "/workspace/runners", { label: "box" })).body.token;
+  const poll = {
+    protocol: 1,
+    instanceId: "i",
+    machineId: "m",
+    waitMs: 0,
+    slots: { total: 1, free: 1 },
+    labels: [],
+    capabilities: [],
+    os: "linux",
+    arch: "x64",
+    version: "0.1.0",
+  };
+  const lease = (token: string) => anyone.call("POST", "/runner/lease", poll, { authorization: `Bearer ${token}` });
+  expect((await lease(runner)).status).toBe(204);
+  expect(await lease(relay)).toMatchObject({ status: 401, body: { detail: expect.stringContaining("rnr_") } });
+  const read = await anyone.call("GET", "/runtimes", undefined, { authorization: `Bearer ${relay}` });
+  expect(read).toMatchObject({ status: 401, body: { detail: expect.stringContaining("good for the relay only") } });
+  for (const wrong of [runner, key, `${relay}x`, relay.replace("rly_", "rnr_")])
+    await expect(connect(wrong), wrong).rejects.toThrow("401");
+  const plain = await anyone.call("GET", "/relay/connect", undefined, { authorization: `Bearer ${relay}` });
+  expect(plain).toMatchObject({ status: 426, body: { detail: expect.stringContaining("WebSocket") } });
+});
+
+test("a runtime of another workspace that names this relay, by label or by id, does not get it", async () => {
+  const owner = await workspace();
+  const rival = await workspace();
+  const { id, token } = (await owner.api.call("POST", "/workspace/relays", { label: "office" })).body;
+  const socket = await connect(token);
+  let messages = 0;
+  socket.addEventListener("message", () => messages++);
+  for (const relay of ["office", id]) {
+    const body = { ...K8S, context: "prod", relay };
+    const probe = await rival.api.call("POST", "/runtimes/probe", body);
+    expect(probe.body).toMatchObject({ reachable: false, reason: "relay" });
+    expect(probe.body.detail).toContain(`has no relay '${relay}'`);
+    await rival.api.call("POST", "/runtimes", { ...body, id: `pool-${relay}` });
+    const shown = await rival.api.call("GET", `/runtimes/pool-${relay}/versions/1.0.0`);
+    expect(shown.body.relay).toMatchObject({ name: relay, id: null, online: false });
+  }
+  expect(messages).toBe(0);
+});
+
+test("a runtime shows its relay and how it is", async () => {
+  const { api } = await workspace();
+  const { id, token } = (await api.call("POST", "/workspace/relays", { label: "office" })).body;
+  await api.call("POST", "/runtimes", { ...K8S, context: "prod", relay: "office" });
+  const relayOf = async () => (await api.call("GET", "/runtimes")).body.items[0].relay;
+  expect(await relayOf()).toEqual({ name: "office", id, online: false, lastSeenAt: null, lastError: null });
+  const probe = await api.call("POST", "/runtimes/probe", { ...K8S, context: "prod", relay: "office" });
+  expect(probe.body).toMatchObject({
+    reachable: false,
+    reason: "relay-offline",
+    detail: "relay 'office' is offline, it has never connected",
+  });
+  const socket = await connect(token);
+  expect(await relayOf()).toMatchObject({ online: true });
+  socket.close(1000, "");
+  await expect.poll(relayOf).toMatchObject({ online: false, lastSeenAt: expect.stringMatching(/Z$/) });
+});
+
+test("validate says why a relay is needed and what to run; with the relay there is nothing left to do", async () => {
+  const { api } = await workspace();
+  const validate = async (spec: object) =>
+    (await api.call("POST", "/runtimes/validate", { ...K8S, ...spec })).body.reachability;
+  const byAddress = await validate({ server: SERVER, authSecret: "T" });
+  expect(byAddress).toMatchObject({ verdict: "relay", reasons: ["private-address"] });
+  expect(byAddress.command).toContain("everdict relay --pair");
+  expect(byAddress.command).toContain("--allow-host 10.20.30.40:6443");
+  const named = await validate({ context: "prod", relay: "office" });
+  expect(named).toMatchObject({ verdict: "relay", reasons: ["context", "named"] });
+  expect(named.command).toContain("--allow-context prod");
+  await api.call("POST", "/workspace/relays", { label: "office" });
+  expect(await validate({ context: "prod", relay: "office" })).toMatchObject({ verdict: "relay", command: null });
+  expect(await validate({ server: "https://k8s.acme.dev", authSecret: "T" })).toMatchObject({
+    verdict: "direct",
+    command: null,
+  });
+});
