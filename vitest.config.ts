@@ -38,6 +38,7 @@ export default defineConfig({
           cloudflareTest({
             wrangler: { configPath: "wrangler.toml" },
             miniflare: {
+              r2Buckets: ["LOGS"],
               bindings: {
                 TEST_MIGRATIONS: migrations,
                 EVERDICT_SIGNING_KEY: "c2lnbmluZy1rZXktZm9yLXRlc3RzLW9ubHktMzItYnk=",
@@ -67,6 +68,7 @@ export default defineConfig({
         test: {
           name: "web",
           include: ["test/web/browser/**/*.test.ts"],
+          expect: { poll: { timeout: 15_000 } },
           testTimeout: 120_000,
           hookTimeout: 60_000,
           fileParallelism: false,

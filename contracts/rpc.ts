@@ -306,7 +306,9 @@ export interface SchedulerRpc {
   /** Grants that can never be handed over, for example a missing secret: the attempt ends with this failure. */
   reject(items: (AttemptRef & { failure: Failure })[]): Promise<void>;
   /** Answer of one observe pass, called by the Dispatcher. */
-  observed(observation: Observation): Promise<void>;
+  observed(observation: Observation): Promise<{ followed: string[] }>;
+  /** Somebody watches the output of a run: for a minute, its unit is not removed before its log was read. */
+  follow(runId: string): Promise<void>;
   /** A quota object that denied a place here has a free one: ask again. */
   nudge(): Promise<void>;
   /** Re-arms the alarm and drains the outbox; called by the cron sweep. Answers whether anything is live. */
@@ -444,7 +446,8 @@ export interface ScorecardRpc {
 
 export interface LogChunk {
   epoch: number;
-  stream: "stdout" | "stderr";
+  /** both: as a cluster keeps them, which does not tell them apart. */
+  stream: "stdout" | "stderr" | "both";
   /** Byte offset of the chunk in its stream. */
   offset: number;
   bytes: Uint8Array;
@@ -460,6 +463,18 @@ export interface LogRpc {
     offset: number,
     bytes: Uint8Array,
   ): Promise<{ ok: boolean; nextOffset: number }>;
+  /**
+   * One of those who follow an attempt's log on a cluster takes the next step, for all: whoever holds it, for so long.
+   * @returns null while another one holds it; else where to go on
+   */
+  holdFollow(epoch: number, holder: string, holdMs: number): Promise<{ cursor: string | null; done: boolean } | null>;
+  /**
+   * Output of the step from one cursor to the next; `done`: it is all.
+   * @returns false when another one took the step first: nothing was stored
+   */
+  follow(epoch: number, from: string | null, to: string, done: boolean, bytes: Uint8Array): Promise<boolean>;
+  /** How far an attempt's log on a cluster was followed; null: by nobody. */
+  followed(epoch: number): Promise<{ cursor: string; done: boolean } | null>;
   /** Chunks after `seq`, at most ~256 KiB; parks up to waitMs when there are none. */
   read(after: number, waitMs: number): Promise<{ chunks: LogChunk[]; lastSeq: number }>;
   /** Last `tailBytes` of a stream, or of both in order of arrival; epoch null is the latest. `droppedBytes` fell out of the ring. */

@@ -13,6 +13,8 @@ export interface Env {
   RELAY: DurableObjectNamespace;
   DISPATCHER: Service & DispatcherRpc;
   ASSETS?: Fetcher;
+  /** Where the whole logs of units on clusters go; without it their last output is kept with the run. */
+  LOGS?: R2Bucket;
   /** Runs `local` runtimes on the control-plane host; bound by the development server only. */
   LOCAL?: Fetcher;
   EVERDICT_ENV?: string;

@@ -120,6 +120,8 @@ export const RUN_OPERATIONS = {
     path: "/runs/{id}/logs/stream",
     group: "runs",
     summary: "Follow the output of a run (SSE: log, run, end; resumes by Last-Event-ID)",
+    description:
+      "A log event is {epoch, stream, offset, text}. On a cluster the live stream is 'both'; with the result the streams come apart, with replay: true when all of it was in the live log.",
     audience: "user",
     action: "runs:read",
     params: RunParams,

@@ -9,12 +9,16 @@ export const RETENTION_MS = 30 * 24 * 3_600_000;
 const RETENTION_SLACK_MS = 24 * 3_600_000;
 const MAX_READ_WAIT_MS = 25_000;
 const MAX_EPOCH = 1_000_000;
+const MAX_HOLD_MS = 60_000;
+const MAX_CURSOR_CHARS = 1_000;
 
 /** The output of one run: a capped ring by epoch and stream with readers that wait. */
 export class RunLog extends DurableObject<unknown> implements LogRpc {
   #ring: LogRing;
   readonly #readers = new Readers();
   #armedFor: number | null = null;
+  /** Who takes the next step of following, by attempt. In memory: at worst two try, and one of them is refused. */
+  readonly #holders = new Map<number, { holder: string; until: number }>();
 
   constructor(ctx: DurableObjectState, env: unknown) {
     super(ctx, env);
@@ -42,6 +46,29 @@ export class RunLog extends DurableObject<unknown> implements LogRpc {
     return answer;
   }
 
+  async holdFollow(epoch: number, holder: string, holdMs: number): ReturnType<LogRpc["holdFollow"]> {
+    const now = Date.now();
+    const held = this.#holders.get(epoch);
+    if (held && held.holder !== holder && held.until > now) return null;
+    this.#holders.set(epoch, { holder, until: now + Math.min(Math.max(0, holdMs), MAX_HOLD_MS) });
+    return this.#ring.followed(epoch) ?? { cursor: null, done: false };
+  }
+
+  async follow(...step: Parameters<LogRpc["follow"]>): Promise<boolean> {
+    const [epoch, , to] = step;
+    if (!isWhole(epoch, 1, MAX_EPOCH) || to.length > MAX_CURSOR_CHARS) return false;
+    const taken = this.ctx.storage.transactionSync(() => this.#ring.follow(...step));
+    if (taken) {
+      await this.#keep();
+      this.#readers.wake();
+    }
+    return taken;
+  }
+
+  async followed(epoch: number): ReturnType<LogRpc["followed"]> {
+    return this.#ring.followed(epoch);
+  }
+
   async read(after: number, waitMs: number): ReturnType<LogRpc["read"]> {
     // A log that was deleted starts again at 1; a reader from before it must not wait for numbers that never come.
     const from = Math.min(Math.max(0, after), this.#ring.head);
@@ -53,11 +80,7 @@ export class RunLog extends DurableObject<unknown> implements LogRpc {
     return { chunks, lastSeq: chunks.at(-1)?.seq ?? from };
   }
 
-  async lastOutput(
-    epoch: number | null,
-    stream: StreamName | "both",
-    tailBytes: number,
-  ): ReturnType<LogRpc["lastOutput"]> {
+  async lastOutput(epoch: number | null, stream: StreamName, tailBytes: number): ReturnType<LogRpc["lastOutput"]> {
     return this.#ring.tail(epoch, stream, Math.min(Math.max(0, Math.floor(tailBytes)), LOG_BYTES));
   }
 

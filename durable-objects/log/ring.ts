@@ -12,7 +12,7 @@ export const READ_BYTES = 256 * 1024;
 export const LOG_EPOCHS = 200;
 
 export type StreamName = LogChunk["stream"];
-type Selection = StreamName | "both";
+type Selection = StreamName;
 
 interface ChunkRow extends Record<string, SqlStorageValue> {
   seq: number;
@@ -37,6 +37,11 @@ const SCHEMA = `
     next_offset INTEGER NOT NULL,
     dropped_bytes INTEGER NOT NULL,
     PRIMARY KEY (epoch, stream)
+  ) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS follows (
+    epoch INTEGER PRIMARY KEY,
+    cursor TEXT NOT NULL,
+    done INTEGER NOT NULL
   ) WITHOUT ROWID;
 `;
 
@@ -91,6 +96,22 @@ export class LogRing {
       this.#forgetOldEpochs();
     }
     return { ok: true, nextOffset };
+  }
+
+  /** How far an attempt's log on a cluster was followed. */
+  followed(epoch: number): { cursor: string; done: boolean } | null {
+    const row = this.#sql
+      .exec<{ cursor: string; done: number }>("SELECT cursor, done FROM follows WHERE epoch = ?", epoch)
+      .toArray()[0];
+    return row ? { cursor: row.cursor, done: row.done === 1 } : null;
+  }
+
+  /** Adds the output of a step and moves its cursor. @returns false when the step was taken already */
+  follow(epoch: number, from: string | null, to: string, done: boolean, bytes: Uint8Array): boolean {
+    if ((this.followed(epoch)?.cursor ?? null) !== from) return false;
+    this.append(epoch, "both", this.#nextOffset(epoch, "both"), bytes);
+    this.#sql.exec("INSERT OR REPLACE INTO follows (epoch, cursor, done) VALUES (?, ?, ?)", epoch, to, done ? 1 : 0);
+    return true;
   }
 
   /** Chunks after `seq` in order of arrival, up to READ_BYTES but at least one. */
@@ -206,6 +227,7 @@ export class LogRing {
     for (const { size } of gone) this.#keptBytes -= size;
     this.#keptChunks -= gone.length;
     this.#sql.exec("DELETE FROM streams WHERE epoch <= ?", limit.epoch);
+    this.#sql.exec("DELETE FROM follows WHERE epoch <= ?", limit.epoch);
   }
 }
 
@@ -213,7 +235,7 @@ function chunkOf(row: ChunkRow): LogChunk {
   return {
     seq: row.seq,
     epoch: row.epoch,
-    stream: row.stream === "stderr" ? "stderr" : "stdout",
+    stream: row.stream === "stderr" || row.stream === "both" ? row.stream : "stdout",
     offset: row.offset,
     bytes: new Uint8Array(row.bytes),
   };

@@ -46,6 +46,9 @@ const MAX_BATCH = 5_000;
 const IDLE_MARK_MS = 60_000;
 /** A program's JSON text: 768 KiB and its escapes, within a row of 2 MB. */
 const MAX_JOB_CHARS = 1_000_000;
+/** Whoever watches says so again more often. */
+const FOLLOWED_MS = 60_000;
+const MAX_FOLLOWED = 5_000;
 
 type Refused = { ok: false; code: "UNAUTHENTICATED" };
 const REFUSED: Refused = { ok: false, code: "UNAUTHENTICATED" };
@@ -67,6 +70,8 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   #marked: boolean;
   #idleSince: number | null = null;
   #marking = false;
+  /** Until when somebody watches the output of a run. */
+  readonly #followed = new Map<string, number>();
   /** Its own name, as whoever looks says it: a look makes no state. */
   #inspected = "";
 
@@ -321,8 +326,22 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     await this.#turn((now) => this.#engine.apply({ type: "reject", items: items.slice(0, MAX_BATCH) }, now));
   }
 
-  async observed(observation: Observation): Promise<void> {
+  async observed(observation: Observation): Promise<{ followed: string[] }> {
     await this.#turn((now) => this.#engine.apply({ type: "observed", observation }, now));
+    const now = Date.now();
+    return {
+      followed: observation.units.flatMap(({ runId }) => ((this.#followed.get(runId) ?? 0) > now ? [runId] : [])),
+    };
+  }
+
+  async follow(runId: string): Promise<void> {
+    const now = Date.now();
+    this.#followed.delete(runId);
+    this.#followed.set(runId, now + FOLLOWED_MS);
+    for (const [known, until] of this.#followed) {
+      if (until > now && this.#followed.size <= MAX_FOLLOWED) break;
+      this.#followed.delete(known);
+    }
   }
 
   async sweep(): Promise<{ active: boolean }> {

@@ -156,6 +156,36 @@ export function backendConformance(name: string, open: () => Promise<Target>): v
       await gone([attempt]);
     });
 
+    test("a log is followed step by step: each byte once, whoever takes the next step, and no result line", async () => {
+      const lines = ["one", "two", "", "two", "three", "ünï", "last"];
+      const said = lines.map((line) => `printf '%s\\n' '${line}'; sleep 0.3`).join("; ");
+      const attempt = await start({ program: { command: `${said}; printf 'no end'; sleep 1; printf ' after all'` } });
+      const raw: Uint8Array[] = [];
+      let cursor: string | null = null;
+      let lives = 0;
+      const end = Date.now() + END_MS;
+      for (let live = true; live && Date.now() < end; ) {
+        const step = await backend.follow(attempt.job.name, cursor, (bytes, final) => {
+          // Half of what is new is not wanted yet, and comes again.
+          const taken = final ? bytes.length : Math.ceil(bytes.length / 2);
+          raw.push(bytes.slice(0, taken));
+          return taken;
+        });
+        ({ cursor, live } = step);
+        if (live && raw.some(({ length }) => length > 0)) lives++;
+        await new Promise((resolve) => setTimeout(resolve, 150));
+      }
+      expect(lives).toBeGreaterThan(2);
+      const text = new TextDecoder().decode(Uint8Array.from(raw.flatMap((bytes) => [...bytes])));
+      expect(text.trimEnd()).toBe(`${lines.join("\n")}\nno end after all`);
+      expect(text).not.toContain("EVERDICT_RESULT");
+      await observeEnds(backend, [attempt]);
+      await backend.collect([attempt.job.name]);
+      await gone([attempt]);
+      const never = attemptOf(owner).job.name;
+      await expect(backend.follow(never, null, () => 0)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    });
+
     test("a unit that never was is absent", async () => {
       const sighting = await backend.observe([watched(attemptOf(owner))], { waitMs: 0 });
       expect(sighting).toMatchObject({ ok: true, units: [{ state: "absent" }], listed: [] });

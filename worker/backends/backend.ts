@@ -121,6 +121,21 @@ export interface LogOptions {
 }
 
 /**
+ * Takes new output as it is on the cluster. @param final nothing comes after it
+ * @returns how many bytes of it are done with; the rest comes again with the next step
+ */
+export type LogTaker = (raw: Uint8Array, final: boolean) => number;
+
+export interface LogStep {
+  /** Where the next step goes on, by whoever takes it. */
+  cursor: string;
+  /** False when the unit has ended: what was taken is all. */
+  live: boolean;
+  /** There is more already. */
+  more: boolean;
+}
+
+/**
  * A cluster that runs Jobs. All calls are bounded in time and in bytes.
  */
 export interface Backend {
@@ -142,6 +157,12 @@ export interface Backend {
   collect(names: readonly string[]): Promise<void>;
   /** @throws ClusterError; NOT_FOUND when the cluster knows no such unit */
   logs(name: string, options: LogOptions): Promise<LogTail>;
+  /**
+   * One step along a unit's output, both streams as the cluster keeps them; our own result line is left out.
+   * @param cursor of the step before; null is the beginning of what the cluster still has
+   * @throws ClusterError; NOT_FOUND when the cluster knows no such unit
+   */
+  follow(name: string, cursor: string | null, take: LogTaker): Promise<LogStep>;
   /** Checks the path from address to document, without running a job. Takes at most 10 s. */
   probe(): Promise<ProbeReport>;
   /** A look at the cluster, best effort. Takes at most 15 s and never rejects for what the cluster says. */

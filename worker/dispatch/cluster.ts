@@ -2,6 +2,7 @@ import { EverdictError } from "../../contracts/errors.ts";
 import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
 import type { Backend, SeenUnit, Sighting } from "../backends/backend.ts";
+import { eachOf } from "../backends/each-of.ts";
 import { type ClusterSpec, clusterBackend } from "../compute/cluster.ts";
 import { type RelayAway, relayAway } from "../compute/relay.ts";
 import { resolveTarget } from "../compute/resolve.ts";
@@ -10,6 +11,7 @@ import { configOf, type Env } from "../environment.ts";
 import { logEvent } from "../observability/log.ts";
 import { Masking } from "../secrets/masking.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
+import { archiveLog, finishFollowing } from "./follow.ts";
 import { attemptOf, readyGrants, refusedStart } from "./grants.ts";
 import { judgeReport } from "./judge-report.ts";
 
@@ -118,7 +120,7 @@ export async function observeClusters(
   env: Env,
   objectHash: string,
   units: Units,
-): Promise<{ observation: Observation; collect(): Promise<void> }> {
+): Promise<{ observation: Observation; collect(followed: ReadonlySet<string>): Promise<void> }> {
   const groups = byVersion(units);
   const seen = await Promise.all(groups.map((group) => observeGroup(env, objectHash, group, groups.length === 1)));
   const good = seen.filter((item) => item.sighting.ok);
@@ -135,9 +137,14 @@ export async function observeClusters(
     good.length > 0 || error === null
       ? { ok: true, error: null, units: observed, listed: [...listed] }
       : { ok: false, error, units: [], listed: [] };
-  const collect = async () => {
+  const facts = new Map(units.map((unit) => [unit.name, unit]));
+  const collect = async (followed: ReadonlySet<string>) => {
     await Promise.all(
-      good.map(({ backend, sighting }) => (backend && sighting.ok ? collectEnded(backend, sighting.units) : undefined)),
+      good.map(async ({ backend, sighting }) => {
+        if (!backend || !sighting.ok) return;
+        await keepLogs(env, backend, sighting.units, facts, followed);
+        await collectEnded(backend, sighting.units);
+      }),
     );
   };
   return { observation, collect };
@@ -209,6 +216,29 @@ function observedUnit(unit: SeenUnit, facts: Unit, masking: Masking): ObservedUn
         ? { failure: masking.failure(end.failure) }
         : masking.outcome(end.outcome);
   return { ...refOf(unit), name, state, node, detail, verdict: report === null ? null : judgeReport(report, facts) };
+}
+
+/** Output that is watched, or that a bucket is to have, is read before its unit is removed; what fails is left. */
+async function keepLogs(
+  env: Env,
+  backend: Backend,
+  seen: readonly SeenUnit[],
+  facts: ReadonlyMap<string, Unit>,
+  followed: ReadonlySet<string>,
+): Promise<void> {
+  const { LOGS } = env;
+  const ended = seen.filter(({ state, runId }) => state === "finished" && (LOGS !== undefined || followed.has(runId)));
+  await eachOf(ended, async (unit) => {
+    const fact = facts.get(unit.name);
+    if (!fact) return;
+    try {
+      const masking = await maskingOf(env, fact.workspace, secretNamesOf(fact.job));
+      if (followed.has(unit.runId)) await finishFollowing(env, backend, masking, unit);
+      if (LOGS !== undefined) await archiveLog(LOGS, backend, masking, fact.workspace, unit);
+    } catch (error) {
+      logEvent("cluster.log-not-kept", { runId: unit.runId, ...faultOf(error) });
+    }
+  });
 }
 
 /** Removes what is left of units whose end the object has; what fails is swept later. */

@@ -38,9 +38,9 @@ export async function observe(env: Env, object: string, units: Units): Promise<v
   const { observation, collect } = isLocal(object)
     ? await observeLocal(env, hash, units)
     : await observeClusters(env, hash, units);
-  await schedulerOf(env, object).observed(observation);
+  const { followed } = await schedulerOf(env, object).observed(observation);
   // Only now are the ends durable in the object.
-  await collect();
+  await collect(new Set(followed));
 }
 
 export async function stop(env: Env, object: string, units: Parameters<DispatcherRpc["stop"]>[1]): Promise<void> {

@@ -5,6 +5,10 @@ import { fromBase64, toBase64 } from "../auth/digest.ts";
 /** Shorter values would mask ordinary text; runners keep the same bound. */
 const MIN_BYTES = 8;
 const MASK = "***";
+/** A piece of a value at the cut of a tail is masked from this length on. */
+const EDGE_CHARS = 4;
+/** Nothing but values for so long is shown as one mask. */
+const STUCK_BYTES = 65_536;
 
 const latin = (bytes: Uint8Array): string => {
   let text = "";
@@ -12,14 +16,56 @@ const latin = (bytes: Uint8Array): string => {
   return text;
 };
 
-/** The base64 of a value wherever it starts in what is encoded: the characters that do not depend on its neighbours. */
+/**
+ * The base64 of a value, in both alphabets, wherever it starts in what is encoded: the characters that do not depend on
+ * its neighbours.
+ */
 function encodings(bytes: Uint8Array): string[] {
-  return [0, 1, 2].map((lead) => {
+  const forms = [0, 1, 2].map((lead) => {
     const whole = toBase64(new Uint8Array([...new Uint8Array(lead), ...bytes])).replace(/=+$/, "");
     const end = (lead + bytes.length) % 3 === 0 ? whole.length : whole.length - 1;
     return whole.slice(lead === 0 ? 0 : lead + 1, end);
   });
+  return [...new Set([...forms, ...forms.map((form) => form.replaceAll("+", "-").replaceAll("/", "_"))])];
 }
+
+interface Span {
+  start: number;
+  end: number;
+}
+
+/** All places of all patterns, overlapping ones joined. */
+function spansOf(data: string, patterns: readonly string[]): Span[] {
+  const found: Span[] = [];
+  for (const pattern of patterns)
+    for (let at = data.indexOf(pattern); at >= 0; at = data.indexOf(pattern, at + 1))
+      found.push({ start: at, end: at + pattern.length });
+  found.sort((a, b) => a.start - b.start);
+  const joined: Span[] = [];
+  for (const span of found) {
+    const last = joined.at(-1);
+    if (last && span.start < last.end) last.end = Math.max(last.end, span.end);
+    else joined.push({ ...span });
+  }
+  return joined;
+}
+
+/** First position from which the rest of the data could be the start of a pattern. */
+function openFrom(data: string, patterns: readonly string[]): number {
+  let open = data.length;
+  for (const pattern of patterns) {
+    const first = pattern.charAt(0);
+    for (
+      let at = data.indexOf(first, Math.max(0, data.length - pattern.length + 1));
+      at >= 0 && at < open;
+      at = data.indexOf(first, at + 1)
+    )
+      if (pattern.startsWith(data.slice(at))) open = at;
+  }
+  return open;
+}
+
+const bytesOf = (text: string): Uint8Array => Uint8Array.from(text, (char) => char.charCodeAt(0));
 
 /** Replaces secret values, plain and in base64, in what a job wrote. What runs on a cluster is masked here, as runners do. */
 export class Masking {
@@ -39,6 +85,38 @@ export class Masking {
 
   text(text: string): string {
     return this.#text.reduce((masked, value) => masked.replaceAll(value, MASK), text);
+  }
+
+  /** A tail: what its cut left of a value at its start is masked too. */
+  tail(text: string): string {
+    let edge = 0;
+    for (const value of this.#text)
+      for (let size = Math.min(value.length - 1, text.length); size > edge && size >= EDGE_CHARS; size--)
+        if (text.startsWith(value.slice(value.length - size))) edge = size;
+    return edge === 0 ? this.text(text) : MASK + this.text(text.slice(edge));
+  }
+
+  /**
+   * A piece of a stream. What may be the beginning of a value is held back, unless nothing comes after it.
+   * @returns what may be shown, and of how many bytes of the piece it is all; the rest is given again with what follows
+   */
+  piece(raw: Uint8Array, final: boolean): { shown: Uint8Array; used: number } {
+    if (this.#bytes.length === 0) return { shown: raw, used: raw.length };
+    const data = latin(raw);
+    const spans = spansOf(data, this.#bytes);
+    const open = final ? data.length : openFrom(data, this.#bytes);
+    // A value that reaches over the open end waits with it, so that no mask stands for half of one.
+    const straddling = spans.find(({ start, end }) => start < open && end > open)?.start ?? open;
+    const limit = straddling === 0 && data.length >= STUCK_BYTES ? data.length : straddling;
+    const out: string[] = [];
+    let shown = 0;
+    for (const { start, end } of spans) {
+      if (start >= limit) break;
+      out.push(data.slice(shown, start), MASK);
+      shown = end;
+    }
+    out.push(data.slice(shown, Math.max(shown, limit)));
+    return { shown: bytesOf(out.join("")), used: limit };
   }
 
   outcome(outcome: Outcome): Outcome {
@@ -62,6 +140,6 @@ export class Masking {
   #file(base64: string): string {
     const before = latin(fromBase64(base64));
     const after = this.#bytes.reduce((masked, value) => masked.replaceAll(value, MASK), before);
-    return after === before ? base64 : toBase64(Uint8Array.from(after, (char) => char.charCodeAt(0)));
+    return after === before ? base64 : toBase64(bytesOf(after));
   }
 }

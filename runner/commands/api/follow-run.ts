@@ -4,7 +4,12 @@ import { followStream } from "./event-stream.ts";
 import type { Session } from "./session.ts";
 import { plain } from "./text.ts";
 
-const LogText = z.object({ stream: z.enum(["stdout", "stderr"]), text: z.string() });
+/** A cluster's live log is both streams in one; they come apart once more at the end, marked as a replay. */
+const LogText = z.object({
+  stream: z.enum(["stdout", "stderr", "both"]),
+  text: z.string(),
+  replay: z.boolean().optional(),
+});
 
 /**
  * Shows a run's output as it comes, each stream on its own, and its changes of status on standard error.
@@ -18,7 +23,8 @@ export async function followRun(session: Session, id: string, show: { quiet: boo
   for await (const { event, data } of followStream(context, client, "stream_run_logs", { params: { id } })) {
     if (event === "log") {
       const log = LogText.safeParse(data);
-      if (log.success && !show.quiet) (log.data.stream === "stderr" ? context.err : context.out).write(log.data.text);
+      if (log.success && log.data.replay !== true && !show.quiet)
+        (log.data.stream === "stderr" ? context.err : context.out).write(log.data.text);
     } else if (event === "run") {
       const run = Run.safeParse(data);
       if (!run.success) continue;

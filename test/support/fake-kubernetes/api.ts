@@ -314,19 +314,22 @@ export class ResourceApi {
   log(namespace: string, name: string, call: Call): Reply {
     const pod = this.#store.get("pods", namespace, name);
     if (!pod) return notFound("pods", name);
-    const text = this.#controllers.logOf(pod);
-    if (text === null) {
+    const kept = this.#controllers.logOf(pod);
+    if (kept === null) {
       const waiting = part(part(list(pod.status.containerStatuses)[0]).state, "waiting").reason ?? "ContainerCreating";
       return failure(400, "BadRequest", `container "main" in pod "${name}" is waiting to start: ${String(waiting)}`);
     }
+    const all = kept.text.split(/(?<=\n)/).map((text, at) => ({ text, stamp: kept.stamps[at] ?? "" }));
+    // Cut to whole seconds (K 55).
+    const since = call.query.get("sinceTime")?.slice(0, 19);
     const wanted = Number(call.query.get("tailLines") ?? Number.POSITIVE_INFINITY);
-    const all = text.split("\n");
-    const whole = text.endsWith("\n") ? all.slice(0, -1) : all;
-    const tail = whole.slice(Math.max(0, whole.length - wanted)).join("\n");
+    const selected = all.filter(({ stamp }) => since === undefined || stamp.slice(0, 19) >= since);
+    const tail = selected.slice(Math.max(0, selected.length - wanted)).filter(({ text }) => text !== "");
+    const stamped = call.query.get("timestamps") === "true";
     return {
       status: 200,
       headers: { "content-type": "text/plain" },
-      body: text.endsWith("\n") && tail !== "" ? `${tail}\n` : tail,
+      body: tail.map(({ text, stamp }) => (stamped ? `${stamp} ${text}` : text)).join(""),
     };
   }
 }

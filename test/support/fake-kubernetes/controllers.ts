@@ -59,8 +59,9 @@ export class Controllers {
   }
 
   /** Output so far; null when the kubelet knows no container. */
-  logOf(pod: Entry): string | null {
-    return this.#containers.get(pod.uid)?.log ?? null;
+  logOf(pod: Entry): { text: string; stamps: readonly string[] } | null {
+    const container = this.#containers.get(pod.uid);
+    return container ? { text: container.log, stamps: container.stamps } : null;
   }
 
   dispose(): void {

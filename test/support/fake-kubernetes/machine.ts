@@ -10,10 +10,19 @@ export interface ContainerEnd {
   message: string;
 }
 
-const LOG_BYTES = 10 * 1024 * 1024;
 const MESSAGE_BYTES = 4_096;
 const MEMORY_POLL_MS = 20;
 const MIB = 1024 * 1024;
+
+let lastNanoseconds = 0n;
+
+/** RFC 3339 with nine digits; two lines may have the same one, and none is earlier than the one before. */
+function stampNow(): string {
+  const now = BigInt(Date.now()) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n);
+  lastNanoseconds = now > lastNanoseconds ? now : lastNanoseconds;
+  const seconds = new Date(Number(lastNanoseconds / 1_000_000n)).toISOString().slice(0, 19);
+  return `${seconds}.${String(lastNanoseconds % 1_000_000_000n).padStart(9, "0")}Z`;
+}
 
 /** One pod's main container as a process of this machine: mounts become directories, the memory limit is enforced. */
 export class Container {
@@ -23,6 +32,8 @@ export class Container {
   readonly #fallback: boolean;
   readonly #graceMs: number;
   log = "";
+  /** When each line began, as the runtime stamps them. */
+  readonly stamps: string[] = [];
   #oom = false;
   readonly ended: Promise<ContainerEnd>;
 
@@ -56,7 +67,11 @@ export class Container {
       detached: true,
     });
     const take = (chunk: Buffer): void => {
-      this.log = (this.log + chunk.toString("utf8")).slice(-LOG_BYTES);
+      const text = chunk.toString("utf8");
+      const begun =
+        (this.log === "" || this.log.endsWith("\n") ? "\n" : "") + (text.endsWith("\n") ? text.slice(0, -1) : text);
+      for (const _ of begun.matchAll(/\n/g)) this.stamps.push(stampNow());
+      this.log += text;
     };
     this.#child.stdout?.on("data", take);
     this.#child.stderr?.on("data", take);

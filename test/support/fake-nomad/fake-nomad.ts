@@ -347,9 +347,12 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
 function responseOf({ status, body, headers }: Answer, nowMs: number): TransportResponse {
-  const plain = typeof body === "string";
+  const plain = typeof body === "string" || body instanceof Uint8Array;
   const all = new Headers({ date: new Date(nowMs).toUTCString(), ...headers });
   if (!(plain && body === "")) all.set("content-type", plain ? "text/plain; charset=utf-8" : "application/json");
-  const response = new Response(status === 204 ? null : plain ? body : JSON.stringify(body), { status, headers: all });
+  const response = new Response(status === 204 ? null : plain ? (body as string) : JSON.stringify(body), {
+    status,
+    headers: all,
+  });
   return { status, headers: response.headers, body: response.body };
 }

@@ -43,10 +43,16 @@ function serveLogs(alloc: FakeAllocation, query: URLSearchParams): Answer {
   if (!alloc.tasks[task]?.Events.some(({ Type }) => Type === "Started"))
     return text(404, `task "${task}" not started yet. No logs available`);
   const offset = Number(query.get("offset") ?? 0);
-  const whole = alloc[type];
-  // From the end, an offset beyond the start gives everything (N 41).
-  return {
-    status: 200,
-    body: query.get("origin") === "end" ? whole.slice(-offset || whole.length) : whole.slice(offset),
-  };
+  const whole = new TextEncoder().encode(alloc[type]);
+  // From the end, an offset beyond the start gives everything (N 41). Offsets are bytes and may cut a character.
+  const from = query.get("origin") === "end" ? Math.max(0, whole.length - (offset || whole.length)) : offset;
+  return { status: 200, body: textIfWhole(whole.subarray(from)) };
+}
+
+function textIfWhole(bytes: Uint8Array): string | Uint8Array {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return bytes;
+  }
 }

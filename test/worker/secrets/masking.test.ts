@@ -34,3 +34,63 @@ test("an outcome loses the value in streams, files and diff, and nothing else", 
     Buffer.from([0xff, 0xfe, ...Buffer.from("x *** y")]),
   );
 });
+
+/** What a reader sees of a stream that comes in pieces; what was held back is given again, as a follower does. */
+function shownInPieces(masking: Masking, whole: Uint8Array, cuts: readonly number[]): string {
+  const decoder = new TextDecoder("latin1");
+  let out = "";
+  let from = 0;
+  for (const cut of [...cuts].sort((a, b) => a - b)) {
+    const { shown, used } = masking.piece(whole.subarray(from, Math.max(from, cut)), false);
+    out += decoder.decode(shown);
+    from += used;
+  }
+  const last = masking.piece(whole.subarray(from), true);
+  expect(last.used).toBe(whole.length - from);
+  return out + decoder.decode(last.shown);
+}
+
+test("however a stream is cut, its values are masked as if it had come at once", () => {
+  const secret = "s3cret-s3cret-value";
+  const masking = new Masking([secret, "another-value", "s3cret-s3"]);
+  const forms = [
+    secret,
+    "another-value",
+    btoa(secret),
+    btoa(`x${secret}`).replaceAll("+", "-"),
+    "s3cret-",
+    "plain text",
+    "\n",
+  ];
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom(...forms), { maxLength: 12 }),
+      fc.array(fc.nat(200), { maxLength: 8 }),
+      (words, cuts) => {
+        const whole = new TextEncoder().encode(words.join(""));
+        const shown = shownInPieces(
+          masking,
+          whole,
+          cuts.map((cut) => Math.min(cut, whole.length)),
+        );
+        expect(shown).toBe(shownInPieces(masking, whole, []));
+        expect(shown).not.toContain(secret);
+        expect(shown).not.toContain(btoa(secret).slice(0, -2));
+      },
+    ),
+  );
+});
+
+test("a tail that begins inside a value does not show the rest of it", () => {
+  const masking = new Masking(["top-secret-value"]);
+  expect(masking.tail("secret-value and more")).toBe("*** and more");
+  expect(masking.tail("lue and more")).toBe("lue and more");
+  expect(masking.tail("plain top-secret-value")).toBe("plain ***");
+});
+
+test("nothing but values for long is one mask, not a stream that stands still", () => {
+  const masking = new Masking(["abababab"]);
+  const { shown, used } = masking.piece(new TextEncoder().encode("ab".repeat(40_000)), false);
+  expect(used).toBe(80_000);
+  expect(new TextDecoder().decode(shown)).toBe("***");
+});

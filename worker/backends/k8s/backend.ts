@@ -6,7 +6,9 @@ import type {
   ControlContext,
   Controllable,
   LogOptions,
+  LogStep,
   LogTail,
+  LogTaker,
   ObserveOptions,
   ProbeReport,
   Sighting,
@@ -16,6 +18,7 @@ import type {
 import type { Transport } from "../transport/transport.ts";
 import { K8sClient } from "./client.ts";
 import { controlCluster } from "./control.ts";
+import { followLog } from "./follow.ts";
 import { inspectCluster } from "./inspect.ts";
 import { tailLog } from "./logs.ts";
 import { observeUnits } from "./observe.ts";
@@ -63,6 +66,10 @@ export class K8sBackend implements Backend, Controllable {
 
   logs(name: string, options: LogOptions): Promise<LogTail> {
     return tailLog(this.#client, this.#owner, name, options);
+  }
+
+  follow(name: string, cursor: string | null, take: LogTaker): Promise<LogStep> {
+    return followLog(this.#client, this.#owner, name, cursor, take);
   }
 
   probe(): Promise<ProbeReport> {

@@ -46,7 +46,7 @@ export async function tailLog(
 }
 
 /** Found by label: the API cuts a pod's name, so that two Jobs may share what is visible of it. */
-async function podOf(client: K8sClient, owner: BackendOwner, name: string): Promise<Pod> {
+export async function podOf(client: K8sClient, owner: BackendOwner, name: string): Promise<Pod> {
   const [, run, epoch] = /^evd-[0-9a-f]+-([0-9a-z]+)-([1-9][0-9]*)$/.exec(name) ?? [];
   const runId = `run_${run ?? ""}`;
   const known = run !== undefined && attemptName(owner.object, runId, Number(epoch)) === name;

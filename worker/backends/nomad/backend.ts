@@ -6,7 +6,9 @@ import type {
   ControlContext,
   Controllable,
   LogOptions,
+  LogStep,
   LogTail,
+  LogTaker,
   ObserveOptions,
   ProbeReport,
   Sighting,
@@ -17,6 +19,7 @@ import type { Transport } from "../transport/transport.ts";
 import { NomadClient } from "./client.ts";
 import { controlNomad } from "./control.ts";
 import type { NomadSpec } from "./document.ts";
+import { followJob } from "./follow.ts";
 import { inspectNomad } from "./inspect.ts";
 import { jobLogs } from "./logs.ts";
 import { type ObserverContext, observeJobs } from "./observe.ts";
@@ -71,6 +74,10 @@ export class NomadBackend implements Backend, Controllable {
 
   logs(name: string, options: LogOptions): Promise<LogTail> {
     return jobLogs(this.#context.client, name, options);
+  }
+
+  follow(name: string, cursor: string | null, take: LogTaker): Promise<LogStep> {
+    return followJob(this.#context.client, name, cursor, take);
   }
 
   probe(): Promise<ProbeReport> {

@@ -236,10 +236,34 @@ export async function logTail(
   type: "stdout" | "stderr",
   bytes: number,
 ): Promise<string> {
-  const query = { task, type, plain: "true", origin: "end", offset: String(bytes) };
+  return (await readLog(client, allocation, { task, type, origin: "end", offset: String(bytes) }, bytes + 65_536)).text;
+}
+
+/** A node keeps two files of 10 MB. */
+const LOG_BYTES = 24 * 1024 * 1024;
+
+/** One stream of a task from an offset to its end so far. @throws ClusterError as logTail */
+export async function logFrom(
+  client: NomadClient,
+  allocation: string,
+  task: string,
+  type: "stdout" | "stderr",
+  offset: number,
+): Promise<Uint8Array> {
+  const where = { task, type, origin: "start", offset: String(offset) };
+  return (await readLog(client, allocation, where, LOG_BYTES)).bytes;
+}
+
+async function readLog(
+  client: NomadClient,
+  allocation: string,
+  where: Record<string, string>,
+  maxBytes: number,
+): Promise<NomadAnswer> {
+  const query = { ...where, plain: "true" };
   const request: NomadRequest = { method: "GET", path: `/v1/client/fs/logs/${allocation}`, query, right: "read-fs" };
-  const answer = await client.ask({ ...request, maxBytes: bytes + 65_536 });
-  if (answer.status === 200) return answer.text;
+  const answer = await client.ask({ ...request, maxBytes });
+  if (answer.status === 200) return answer;
   const refused = unreadable(answer);
   if (refused?.kind === "unreadable")
     throw new ClusterError("NOT_FOUND", `no log: ${refused.words}`, { status: answer.status, reason: refused.words });

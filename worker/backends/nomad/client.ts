@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { ClusterError } from "../transport/cluster-error.ts";
-import { readBody } from "../transport/read-body.ts";
+import { readBytes } from "../transport/read-body.ts";
 import type { Transport } from "../transport/transport.ts";
 import { grantText, type Right } from "./rights.ts";
 
@@ -31,6 +31,8 @@ export interface NomadRequest {
 /** An answer whose meaning the caller decides. */
 export interface NomadAnswer {
   status: number;
+  /** Of a log, which need not be text. */
+  bytes: Uint8Array;
   text: string;
   json: boolean;
   /** X-Nomad-Index; it differs per end point (N 37). 0 when absent. */
@@ -134,8 +136,8 @@ export class NomadClient {
         await response.body?.cancel();
         throw new ClusterError("UPSTREAM_MISCONFIGURED", redirected(response.status), { status: response.status });
       }
-      const text = await settled(readBody(response, request.maxBytes ?? ANSWER_BYTES), signal);
-      return answerOf(response.status, response.headers, text);
+      const bytes = await settled(readBytes(response, request.maxBytes ?? ANSWER_BYTES), signal);
+      return answerOf(response.status, response.headers, bytes);
     } catch (error) {
       if (error instanceof ClusterError) throw error;
       throw brokenCall(error, signal.aborted, write);
@@ -166,12 +168,13 @@ export function parsed<T>(answer: NomadAnswer, schema: z.ZodType<T>): T {
   });
 }
 
-function answerOf(status: number, headers: Headers, text: string): NomadAnswer {
+function answerOf(status: number, headers: Headers, bytes: Uint8Array): NomadAnswer {
   const retryAfter = headers.get("retry-after");
   const date = Date.parse(headers.get("date") ?? "");
   return {
     status,
-    text,
+    bytes,
+    text: new TextDecoder().decode(bytes),
     json: (headers.get("content-type") ?? "").startsWith("application/json"),
     index: Number(headers.get("x-nomad-index") ?? 0) || 0,
     nextToken: headers.get("x-nomad-nexttoken"),

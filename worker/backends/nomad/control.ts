@@ -1,10 +1,10 @@
 import type { ControlRequest, ControlResult } from "../../../contracts/inspection.ts";
 import type { BackendOwner, ControlContext } from "../backend.ts";
 import { controlled, foreign, STOPPED_WORDS, unknownUnit, unsupported } from "../control.ts";
+import { eachOf } from "../each-of.ts";
 import { ClusterError } from "../transport/cluster-error.ts";
 import { deleteVariable, liveJobs, readJob, stopJob, variablesOf } from "./calls.ts";
 import { type NomadClient, parsed } from "./client.ts";
-import { eachOf } from "./pool.ts";
 import { isOurs } from "./remove.ts";
 import { NodeRows, ScalableJob } from "./shapes.ts";
 

@@ -1,9 +1,9 @@
 import type { Amount, Inspection, NodeView, WorkloadView } from "../../../contracts/inspection.ts";
 import type { BackendOwner } from "../backend.ts";
+import { eachOf } from "../each-of.ts";
 import { inspectWithin, section, setNodes, setWorkload, shownFirst, shownText as text, warn } from "../inspection.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { isDenied, type NomadClient, parsed } from "./client.ts";
-import { eachOf } from "./pool.ts";
 import { isOurs } from "./remove.ts";
 import {
   HostStats,

@@ -1,6 +1,6 @@
+import { eachOf } from "../each-of.ts";
 import { allocationsOf, type Blocking, jobStatuses, readJob } from "./calls.ts";
 import type { NomadClient } from "./client.ts";
-import { eachOf } from "./pool.ts";
 
 export interface ListedJob {
   /** pending, running or dead; "" where the listing does not say. */

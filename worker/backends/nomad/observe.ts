@@ -1,5 +1,6 @@
 import type { BackendOwner, ObserveOptions, SeenUnit, Sighting, WatchedUnit } from "../backend.ts";
 import { failureOf, isOver, wordsOf } from "../diagnosis.ts";
+import { eachOf } from "../each-of.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { allocationsOf, blockedEvaluations, jobAllocations, liveJobs, readJob } from "./calls.ts";
 import type { NomadClient } from "./client.ts";
@@ -17,7 +18,6 @@ import {
 } from "./evidence.ts";
 import { type ListedJob, type Listing, listJobs } from "./listing.ts";
 import { placementWords } from "./placement.ts";
-import { eachOf } from "./pool.ts";
 import { isOurs, sweepVariables } from "./remove.ts";
 import type { Allocation } from "./shapes.ts";
 

@@ -1,7 +1,7 @@
 import type { BackendOwner } from "../backend.ts";
+import { eachOf } from "../each-of.ts";
 import { deleteVariable, readJob, stopJob, variablesOf } from "./calls.ts";
 import type { NomadClient } from "./client.ts";
-import { eachOf } from "./pool.ts";
 import type { RegisteredJob } from "./shapes.ts";
 
 /** A variable is written before its job, and a start is repeated for 10 minutes. */
