@@ -1,25 +1,7 @@
 import * as z from "zod";
+import { CAPABILITIES, type CapabilityName } from "./capability-names.ts";
 
-/**
- * The closed capability vocabulary. Adding one is one line here; `linux` is implicit.
- * functional: can the work run at all; security: how it is contained; auth: whose login it uses.
- */
-export const CAPABILITY_KINDS = {
-  git: "functional",
-  docker: "functional",
-  browser: "functional",
-  "computer-use": "functional",
-  topology: "functional",
-  "os-windows": "functional",
-  "os-macos": "functional",
-  gpu: "functional",
-  sandbox: "security",
-  "codex-login": "auth",
-  "claude-login": "auth",
-} as const;
-
-export type Capability = keyof typeof CAPABILITY_KINDS;
-export const CAPABILITIES = Object.keys(CAPABILITY_KINDS) as [Capability, ...Capability[]];
+export type Capability = CapabilityName;
 export const Capability = z.enum(CAPABILITIES).describe("Something a runtime or runner can do");
 export const CapabilityList = z.array(Capability).max(CAPABILITIES.length).describe("Capabilities");
 

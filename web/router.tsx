@@ -1,9 +1,16 @@
 import { createRouter } from "@tanstack/react-router";
 import { parseSearch, stringifySearch } from "./api/search.ts";
+import { computeRoutes } from "./routes/compute.tsx";
 import { evaluateRoutes } from "./routes/evaluate.tsx";
+import { libraryRoutes } from "./routes/library.tsx";
 import { homeRoute, rootRoute, shellRoute } from "./routes/root.tsx";
+import { signInRoute, workspaceRoutes } from "./routes/workspace.tsx";
 
-const routeTree = rootRoute.addChildren([homeRoute, shellRoute.addChildren([...evaluateRoutes])]);
+const routeTree = rootRoute.addChildren([
+  homeRoute,
+  signInRoute,
+  shellRoute.addChildren([...evaluateRoutes, ...computeRoutes, ...libraryRoutes, ...workspaceRoutes]),
+]);
 
 export const router = createRouter({
   routeTree,

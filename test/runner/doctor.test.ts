@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CAPABILITIES } from "../../contracts/capabilities.ts";
+import { CAPABILITIES } from "../../contracts/capability-names.ts";
 import { examine, table } from "../../runner/commands/doctor.ts";
 import { systemdUnit } from "../../runner/commands/install.ts";
 import { hostEnvironment } from "../../runner/executors/environment.ts";

@@ -1,0 +1,96 @@
+import { useNavigate } from "@tanstack/react-router";
+import { ScrollText } from "lucide-react";
+import { type Item, usePages } from "../../api/queries.ts";
+import { useMay } from "../../api/session.ts";
+import { auditRoute } from "../../routes/workspace.tsx";
+import { Button } from "../../ui/button.tsx";
+import { CopyButton } from "../../ui/copy.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { Page } from "../../ui/layout.tsx";
+import { Empty } from "../../ui/states.tsx";
+import { Time } from "../../ui/time.tsx";
+
+type Row = Item<"list_audit">;
+
+const COLUMNS: readonly Column<Row>[] = [
+  { id: "at", header: "When", cell: (row) => <Time at={row.at} /> },
+  { id: "actor", header: "Who", cell: (row) => <span className="font-medium">{row.actor}</span> },
+  { id: "action", header: "Did", cell: (row) => <code className="text-xs">{row.action}</code> },
+  { id: "target", header: "To", cell: (row) => row.target ?? "–" },
+  {
+    id: "detail",
+    header: "Detail",
+    from: "lg",
+    className: "max-w-96 truncate",
+    cell: (row) =>
+      row.detail === null ? "" : <code className="text-xs text-muted">{JSON.stringify(row.detail)}</code>,
+  },
+  {
+    id: "request",
+    header: "Request",
+    from: "xl",
+    cell: (row) => (
+      <span className="inline-flex items-center gap-0.5">
+        <code className="text-xs text-faint">{row.requestId.slice(-8)}</code>
+        <CopyButton text={row.requestId} label="Copy the request id" />
+      </span>
+    ),
+  },
+];
+
+/** Who changed what, newest first. */
+export function AuditPage() {
+  const { q } = auditRoute.useSearch();
+  const navigate = useNavigate({ from: "/audit" });
+  const may = useMay();
+  const list = usePages("list_audit", { query: { limit: 100 } }, { enabled: may("list_audit") });
+  if (!may("list_audit"))
+    return (
+      <Page title="Audit">
+        <Empty icon={<ScrollText aria-hidden />} title="The audit trail is for admins" />
+      </Page>
+    );
+  const needle = q?.toLowerCase();
+  const rows = list.items?.filter(
+    (row) => needle === undefined || `${row.actor} ${row.action} ${row.target ?? ""}`.toLowerCase().includes(needle),
+  );
+  return (
+    <Page title="Audit">
+      <input
+        type="search"
+        aria-label="Find in what is loaded"
+        placeholder="Find a person, an action or a thing"
+        defaultValue={q ?? ""}
+        onChange={(event) =>
+          void navigate({ search: (old) => ({ ...old, q: event.target.value || undefined }), replace: true })
+        }
+        className="mb-3 h-7 w-72 max-w-full rounded-md border border-line-strong bg-surface px-2"
+      />
+      <div className="rounded-lg border border-line bg-surface">
+        <DataTable
+          label="Audit"
+          columns={COLUMNS}
+          rows={rows}
+          rowId={(row) => row.id}
+          error={list.error}
+          retry={() => void list.refetch()}
+          empty={
+            <Empty
+              icon={<ScrollText aria-hidden />}
+              title={needle ? "Nothing loaded matches" : "Nothing was changed yet"}
+            />
+          }
+          footer={
+            list.hasNextPage ? (
+              <div className="border-t border-line p-2 text-center">
+                <Button small busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+                  Load more
+                </Button>
+              </div>
+            ) : undefined
+          }
+        />
+      </div>
+    </Page>
+  );
+}

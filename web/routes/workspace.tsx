@@ -1,0 +1,47 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { searchOf, sort, text } from "../api/search.ts";
+import { rootRoute, shellRoute } from "./root.tsx";
+
+export const secretsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/secrets",
+  validateSearch: searchOf({ sort }),
+  component: lazyRouteComponent(() => import("../pages/workspace/secrets-page.tsx"), "SecretsPage"),
+});
+
+export const keysRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/api-keys",
+  validateSearch: searchOf({ sort }),
+  component: lazyRouteComponent(() => import("../pages/workspace/keys-page.tsx"), "KeysPage"),
+});
+
+export const membersRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/members",
+  validateSearch: searchOf({ sort }),
+  component: lazyRouteComponent(() => import("../pages/workspace/members-page.tsx"), "MembersPage"),
+});
+
+export const auditRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/audit",
+  validateSearch: searchOf({ q: text }),
+  component: lazyRouteComponent(() => import("../pages/workspace/audit-page.tsx"), "AuditPage"),
+});
+
+export const limitsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/limits",
+  component: lazyRouteComponent(() => import("../pages/workspace/limits-page.tsx"), "LimitsPage"),
+});
+
+export const workspaceRoutes = [secretsRoute, keysRoute, membersRoute, auditRoute, limitsRoute] as const;
+
+/** Outside the frame: nobody is signed in there yet. */
+export const signInRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/sign-in",
+  validateSearch: searchOf({ to: text, error: text, detail: text }),
+  component: lazyRouteComponent(() => import("../pages/workspace/sign-in-page.tsx"), "SignInPage"),
+});
