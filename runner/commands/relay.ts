@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import type { Logger } from "../log.ts";
 import { storePair } from "../pairing.ts";
+import { sweepPlugins } from "../relay/exec-plugin.ts";
 import { RelayProcess } from "../relay/relay.ts";
 import { type Allowed, Targets } from "../relay/targets.ts";
 import { EXIT, FatalError } from "../session.ts";
@@ -108,7 +108,8 @@ async function work(flags: RelayFlags, log: Logger): Promise<void> {
   }
   const instanceId = randomUUID();
   const tempDir = join(state.dir, "plugins");
-  sweepTemp(tempDir, state, log);
+  for (const instance of sweepPlugins(tempDir, (name) => state.isAlive(name)))
+    log.warn("removed what a killed relay left", { instance });
   state.registerInstance(instanceId);
   const allowed = allowedBy(flags);
   const targets = openTargets(allowed, flags.kubeconfig, join(tempDir, instanceId));
@@ -136,16 +137,6 @@ async function work(flags: RelayFlags, log: Logger): Promise<void> {
     state.unregisterInstance(instanceId);
     process.off("SIGTERM", close);
     process.off("SIGINT", close);
-  }
-}
-
-/** Removes the folders that killed relays left; those of living ones stay. */
-function sweepTemp(dir: string, state: StateFolder, log: Logger): void {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  for (const name of readdirSync(dir)) {
-    if (state.isAlive(name)) continue;
-    rmSync(join(dir, name), { recursive: true, force: true });
-    log.warn("removed what a killed relay left", { folder: name });
   }
 }
 

@@ -1,7 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import * as z from "zod";
+import { isSameProcess, startTimeOf } from "../executors/processes.ts";
 import { Refusal } from "./refusal.ts";
 
 /** Credential plugins may look at a browser login's cache or call a cloud; kubectl waits for ever. */
@@ -70,19 +80,51 @@ export interface PluginRun {
 interface Running {
   child: ChildProcess;
   dir: string;
+  /** Says which process works in the folder, for who finds it after a kill. */
+  note: string;
+}
+
+const Note = z.object({ pid: z.number().int().min(2), startTime: z.string().nullable() });
+
+/**
+ * Removes what killed relays left: their plugins' processes and folders.
+ * @param dir with one folder a relay process
+ * @param isAlive whether the process of an instance lives
+ * @returns names of the instances
+ */
+export function sweepPlugins(dir: string, isAlive: (instanceId: string) => boolean): string[] {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const dead = readdirSync(dir).filter((name) => !isAlive(name));
+  for (const name of dead) {
+    for (const file of readdirSync(join(dir, name)).filter((found) => found.endsWith(".pid")))
+      endNoted(join(dir, name, file));
+    rmSync(join(dir, name), { recursive: true, force: true });
+  }
+  return dead;
+}
+
+function endNoted(path: string): void {
+  try {
+    const { pid, startTime } = Note.parse(JSON.parse(readFileSync(path, "utf8")));
+    if (isSameProcess(pid, startTime)) process.kill(-pid, "SIGKILL");
+  } catch {
+    // It was not noted to the end, or has ended.
+  }
 }
 
 /** Runs credential plugins: only what the operator listed, bounded in time and output, with a folder that goes with it. */
 export class ExecPlugins {
   readonly #allowed: readonly string[];
   readonly #dir: string;
+  readonly #timeoutMs: number;
   readonly #running = new Set<Running>();
 
   /**
    * @param allowed names or absolute paths of binaries
    * @param dir of this process alone, for temporary files
    */
-  constructor(allowed: readonly string[], dir: string) {
+  constructor(allowed: readonly string[], dir: string, timeoutMs = PLUGIN_MS) {
+    this.#timeoutMs = timeoutMs;
     this.#allowed = allowed;
     this.#dir = dir;
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -151,8 +193,12 @@ export class ExecPlugins {
         // A group of its own: what it starts ends with it.
         detached: true,
       });
-      const running = { child, dir };
+      const running = { child, dir, note: `${dir}.pid` };
       this.#running.add(running);
+      if (child.pid !== undefined) {
+        const note = { pid: child.pid, startTime: startTimeOf(child.pid) };
+        writeFileSync(running.note, JSON.stringify(note), { mode: 0o600 });
+      }
       const parts: Buffer[] = [];
       let bytes = 0;
       let wrong = "";
@@ -160,7 +206,7 @@ export class ExecPlugins {
         wrong = words;
         this.#end(running);
       };
-      const timer = setTimeout(() => stop(`gave no credential within ${PLUGIN_MS / 1_000} s`), PLUGIN_MS);
+      const timer = setTimeout(() => stop(`gave no credential within ${this.#timeoutMs / 1_000} s`), this.#timeoutMs);
       child.stdout.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes > OUTPUT_BYTES) stop(`printed more than ${OUTPUT_BYTES} bytes`);
@@ -182,7 +228,7 @@ export class ExecPlugins {
 
   #end(running: Running): void {
     if (!this.#running.delete(running)) return;
-    const { child, dir } = running;
+    const { child, dir, note } = running;
     if (child.pid !== undefined) {
       try {
         process.kill(-child.pid, "SIGKILL");
@@ -190,7 +236,7 @@ export class ExecPlugins {
         // The whole group has ended.
       }
     }
-    rmSync(dir, { recursive: true, force: true });
+    for (const path of [dir, note]) rmSync(path, { recursive: true, force: true });
   }
 }
 

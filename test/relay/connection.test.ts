@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";
 import {
@@ -179,4 +180,14 @@ test("a revoked relay's process ends and says so; one whose token is used elsewh
   expect(two.output).toContain("revoked");
   await one.stop();
   await two.stop();
+});
+
+test("a token given as an argument leaves the process list before the first request", async () => {
+  const token = await lab.pair("rly-f1", "f");
+  const relay = await relayProcess(lab.url, "", ["--pair", token]);
+  await relay.up();
+  const command = readFileSync(`/proc/${relay.pid}/cmdline`, "latin1");
+  expect(command).toContain("relay");
+  expect(command + readFileSync(`/proc/${relay.pid}/environ`, "latin1")).not.toContain(token);
+  await relay.stop();
 });

@@ -7,6 +7,8 @@ export interface KubeconfigParts {
   cluster?: Record<string, unknown>;
   user: Record<string, unknown>;
   context?: string;
+  /** null: none is set. */
+  current?: null;
 }
 
 export const pemData = (pem: string): string => Buffer.from(pem).toString("base64");
@@ -17,7 +19,7 @@ export function kubeconfig(parts: KubeconfigParts): string {
   return JSON.stringify({
     apiVersion: "v1",
     kind: "Config",
-    "current-context": context,
+    ...(parts.current === null ? {} : { "current-context": context }),
     clusters: [
       {
         name: "c",
