@@ -54,6 +54,8 @@ async function buildWeb(): Promise<void> {
   const out = join(DIST, `web-${process.pid}`);
   await mkdir(join(out, "docs"), { recursive: true });
   const { build: viteBuild } = await import("vite");
+  // Tests set it to "test", and React would be built for development.
+  process.env.NODE_ENV = "production";
   await viteBuild({
     configFile: join(ROOT, "web/vite.config.ts"),
     logLevel: "error",

@@ -40,7 +40,7 @@ describe.skipIf(noBrowser !== null)("runs", () => {
     ).toBeLessThan(40);
     await expectAccessible(page, "log of a run");
 
-    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
     const dialog = page.getByRole("alertdialog");
     await expect.poll(() => dialog.textContent()).toContain(id);
     await dialog.getByRole("button", { name: "Cancel the run" }).click();
