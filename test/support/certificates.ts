@@ -16,6 +16,8 @@ export interface Authority {
   ca: string;
   /** A certificate for a server at 127.0.0.1 and the given names. */
   server(...names: string[]): Promise<Issued>;
+  /** A certificate for a name and no address. */
+  named(name: string): Promise<Issued>;
   /** A client certificate for a user. */
   client(user: string): Promise<Issued>;
 }
@@ -73,6 +75,11 @@ export async function certificateAuthority(name = "test-ca"): Promise<Authority>
           { type: "ip", value: "127.0.0.1" },
           ...["localhost", ...names].map((value) => ({ type: "dns" as const, value })),
         ]),
+        new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      ]),
+    named: (server) =>
+      issue("CN=server", [
+        new x509.SubjectAlternativeNameExtension([{ type: "dns", value: server }]),
         new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
       ]),
     client: (user) => issue(`CN=${user}`, [new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.clientAuth])]),
