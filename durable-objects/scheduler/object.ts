@@ -46,6 +46,8 @@ const MAX_BATCH = 5_000;
 const IDLE_MARK_MS = 60_000;
 /** A program's JSON text: 768 KiB and its escapes, within a row of 2 MB. */
 const MAX_JOB_CHARS = 1_000_000;
+/** Code of an attempt that ended for a reason which the diagnosis does not know. */
+const UNKNOWN_REASON = "CLUSTER_REASON_UNKNOWN";
 /** Whoever watches says so again more often. */
 const FOLLOWED_MS = 60_000;
 const MAX_FOLLOWED = 5_000;
@@ -327,11 +329,31 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   }
 
   async observed(observation: Observation): Promise<{ followed: string[] }> {
-    await this.#turn((now) => this.#engine.apply({ type: "observed", observation }, now));
+    await this.#turn((now) => {
+      this.#countUnknown(observation);
+      this.#engine.apply({ type: "observed", observation }, now);
+    });
     const now = Date.now();
     return {
       followed: observation.units.flatMap(({ runId }) => ((this.#followed.get(runId) ?? 0) > now ? [runId] : [])),
     };
+  }
+
+  /** Reasons of a cluster that no row of the diagnosis knows: each of them deserves one. */
+  #countUnknown({ units }: Observation): void {
+    const { state } = this.#engine;
+    const fresh = units.filter(
+      ({ runId, epoch, verdict }) =>
+        state.live.get(runId)?.attempt?.epoch === epoch &&
+        verdict !== null &&
+        "failure" in verdict &&
+        verdict.failure.code === UNKNOWN_REASON,
+    ).length;
+    if (fresh > 0) this.#store.writeMeta("unknownReasons", String(this.#unknownReasons() + fresh));
+  }
+
+  #unknownReasons(): number {
+    return Number(this.#store.readMeta("unknownReasons") ?? 0);
   }
 
   async follow(runId: string): Promise<void> {
@@ -366,6 +388,7 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     return {
       ...gaugesOf(this.#engine.state, this.#store.liveRows()),
       everdict_outbox_records: this.#store.outboxSize(),
+      everdict_cluster_reasons_unknown_total: this.#unknownReasons(),
     };
   }
 

@@ -117,7 +117,7 @@ export function backendConformance(name: string, open: () => Promise<Target>): v
       expect(await target.leftovers(owner)).toMatchObject({ running: 0 });
     });
 
-    test("a unit deleted by somebody else is absent or an infra failure, retryable, and never a measurement", async () => {
+    test("a unit deleted by somebody else is absent or an infra failure, retryable, and never a measurement (K 81)", async () => {
       const attempt = await start({ program: { command: "sleep 60" } });
       await observeEnds(backend, [attempt], ({ state }) => state === "running");
       await target.removeUnit(attempt.job.name);
@@ -126,7 +126,7 @@ export function backendConformance(name: string, open: () => Promise<Target>): v
       if (seen?.state === "finished") endedBadly(endsOf(seen), { code: "EVICTED", class: "infra", retryable: true });
     });
 
-    test("a pod or allocation evicted by somebody else is EVICTED, class infra, retryable", async () => {
+    test("a pod or allocation evicted by somebody else is EVICTED, class infra, retryable (K 82, N 11)", async () => {
       const attempt = await start({ program: { command: "sleep 60" } });
       await observeEnds(backend, [attempt], ({ state }) => state === "running");
       await target.evictUnit(attempt.job.name);

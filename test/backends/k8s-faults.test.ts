@@ -189,7 +189,7 @@ test("a Secret without a Job and a Job that nobody asks for go with the sweep, y
   expect(names("jobs")).toEqual([wanted.job.name]);
 });
 
-test("a full quota on Jobs is a pause, a namespace that ends or is absent a failure, a missing right a fault", async () => {
+test("a full quota on Jobs is a pause, a namespace that ends or is absent a failure, a missing right a fault (K 67, 69)", async () => {
   const backend = open();
   const quota =
     '{"kind":"Status","message":"jobs.batch \\"x\\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3","reason":"Forbidden","code":403}';
@@ -222,7 +222,7 @@ test("a full quota on Jobs is a pause, a namespace that ends or is absent a fail
   expect(await making.start(attemptOf(owner))).toMatchObject({ kind: "started" });
 });
 
-test("a refused start leaves no Secret behind", async () => {
+test("a policy's refusal is told in its words and leaves no Secret behind (K 68)", async () => {
   const backend = open();
   const refusal =
     '{"kind":"Status","message":"jobs.batch \\"v1\\" is forbidden: ValidatingAdmissionPolicy \'rec\' with binding \'rec\' denied request: images must come from docker.io/rec","reason":"Invalid","code":422}';

@@ -41,7 +41,7 @@ function addNodes(count: number): void {
 const NOTHING_LIVE: ControlContext = { liveUnits: async () => new Set(), external: false };
 const EXTERNAL: ControlContext = { ...NOTHING_LIVE, external: true };
 
-test("500 nodes and 5 000 pods are looked at within the caps, by a bounded number of calls, and it says what it left out", async () => {
+test("500 nodes and 5 000 pods are looked at within the caps, by a bounded number of calls, and it says what it left out (K 52)", async () => {
   target = fakeKubernetesTarget();
   addNodes(499);
   for (let n = 0; n < 5_000; n++)

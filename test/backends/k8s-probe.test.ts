@@ -50,7 +50,7 @@ const direct = (server: string) => {
 };
 
 test.each(NEEDED_RIGHTS.map((right) => [`${right.verb} ${resourceName(right)}`]))(
-  "a token without the right to %s is told which one it lacks, and the Role to apply",
+  "K 1: a token without the right to %s is told which one it lacks, and the Role to apply",
   async (words) => {
     const target = fakeKubernetesTarget({ denied: new Set([words]) });
     const report = await target.backend(owner).probe();

@@ -32,29 +32,29 @@ const codeOf = (folded: Folded): string =>
   folded.kind === "failed" ? folded.failure.code : folded.kind === "ended" ? folded.end.otherwise.code : folded.kind;
 
 test.each([
-  ["04-02-exit-3", "NO_OUTCOME", "infra", /exit code 3/],
-  ["04-05-oom", "OOM_KILLED", "config", /resources\.memoryMb/],
-  ["04-06-oom-child", "OOM_KILLED", "config", /exit code 9/],
-  ["04-09-pod-deadline", "DEADLINE_EXCEEDED", "infra", /Pod was active on the node longer/],
-  ["04-07-deadline-running", "EVICTED", "infra", /deleted by somebody else/],
-  ["04-11-bad-image-name", "IMAGE_NAME_INVALID", "config", /invalid reference format/],
-  ["04-12-image-absent-registry-unreachable", "IMAGE_REGISTRY_UNREACHABLE", "infra", /no such host/],
-  ["04-13-image-absent-loopback-refused", "IMAGE_REGISTRY_UNREACHABLE", "infra", /connection refused/],
-  ["04-14-image-never", "IMAGE_NEVER_PULL", "config", /pull policy of Never/],
-  ["04-20-command-not-found", "START_FAILED", "infra", /no such file or directory/],
-  ["04-21-run-as-non-root-refused", "RUN_AS_NON_ROOT", "config", /image will run as root/],
-  ["04-22-missing-volume-configmap", "VOLUME_MISSING", "config", /configmap "absent" not found/],
-  ["04-26-termination-message", "NO_OUTCOME", "infra", /last words/],
-  ["q2", "QUOTA_UNDECLARED", "config", /must specify limits\.cpu/],
-  ["l2", "LIMIT_RANGE", "config", /maximum cpu usage per Container/],
-  ["l3", "LIMIT_RANGE", "config", /must be less than or equal to cpu limit/],
-  ["bad", "POD_SECURITY", "config", /violates PodSecurity "restricted:latest"/],
-  ["v5", "ADMISSION_DENIED", "config", /no pods here/],
-  ["nosa", "SERVICE_ACCOUNT_MISSING", "config", /serviceaccount "absent" not found/],
-  ["noprio", "ADMISSION_DENIED", "config", /no PriorityClass/],
-  ["nort", "RUNTIME_CLASS_MISSING", "config", /RuntimeClass "absent" not found/],
-  ["11a-evicted", "EVICTED", "infra", /deleted by somebody else/],
-])("recorded unit %s ends as %s, class %s, and the message has the cluster's words", (name, code, cause, words) => {
+  ["04-02-exit-3", "NO_OUTCOME", "infra", /exit code 3/, "K 23"],
+  ["04-05-oom", "OOM_KILLED", "config", /resources\.memoryMb/, "K 30"],
+  ["04-06-oom-child", "OOM_KILLED", "config", /exit code 9/, "K 30"],
+  ["04-09-pod-deadline", "DEADLINE_EXCEEDED", "infra", /Pod was active on the node longer/, "K 29"],
+  ["04-07-deadline-running", "EVICTED", "infra", /deleted by somebody else/, "K 31"],
+  ["04-11-bad-image-name", "IMAGE_NAME_INVALID", "config", /invalid reference format/, "K 33"],
+  ["04-12-image-absent-registry-unreachable", "IMAGE_REGISTRY_UNREACHABLE", "infra", /no such host/, "K 33, 34"],
+  ["04-13-image-absent-loopback-refused", "IMAGE_REGISTRY_UNREACHABLE", "infra", /connection refused/, "K 33"],
+  ["04-14-image-never", "IMAGE_NEVER_PULL", "config", /pull policy of Never/, "K 33"],
+  ["04-20-command-not-found", "START_FAILED", "infra", /no such file or directory/, "K 32"],
+  ["04-21-run-as-non-root-refused", "RUN_AS_NON_ROOT", "config", /image will run as root/, "K 33"],
+  ["04-22-missing-volume-configmap", "VOLUME_MISSING", "config", /configmap "absent" not found/, "K 37, 38"],
+  ["04-26-termination-message", "NO_OUTCOME", "infra", /last words/, "K 41"],
+  ["q2", "QUOTA_UNDECLARED", "config", /must specify limits\.cpu/, "K 63"],
+  ["l2", "LIMIT_RANGE", "config", /maximum cpu usage per Container/, "K 65"],
+  ["l3", "LIMIT_RANGE", "config", /must be less than or equal to cpu limit/, "K 65"],
+  ["bad", "POD_SECURITY", "config", /violates PodSecurity "restricted:latest"/, "K 66"],
+  ["v5", "ADMISSION_DENIED", "config", /no pods here/, "K 68"],
+  ["nosa", "SERVICE_ACCOUNT_MISSING", "config", /serviceaccount "absent" not found/, "K 38"],
+  ["noprio", "ADMISSION_DENIED", "config", /no PriorityClass/, "K 38"],
+  ["nort", "RUNTIME_CLASS_MISSING", "config", /RuntimeClass "absent" not found/, "K 38"],
+  ["11a-evicted", "EVICTED", "infra", /deleted by somebody else/, "K 82"],
+])("recorded unit %s ends as %s, class %s, in the cluster's words %s (%s)", (name, code, cause, words) => {
   const folded = fold(name, 600);
   expect(codeOf(folded)).toBe(code);
   const failure = folded.kind === "failed" ? folded.failure : folded.kind === "ended" ? folded.end.otherwise : null;
@@ -63,12 +63,12 @@ test.each([
 });
 
 test.each([
-  ["04-15-unschedulable-cpu", "UNSCHEDULABLE_CPU", /Insufficient cpu/],
-  ["04-16-unschedulable-node-selector", "UNSCHEDULABLE_SELECTOR", /nodeSelector of the runtime/],
-  ["04-17-unschedulable-taint", "UNSCHEDULABLE_SELECTOR", /tolerations/],
-  ["04-19-gpu-too-many", "UNSCHEDULABLE_GPU", /Insufficient nvidia\.com\/gpu/],
-  ["nopvc", "UNSCHEDULABLE_VOLUME", /persistentvolumeclaim "absent" not found/],
-])("recorded unit %s waits in words, and is %s once placementTimeoutSec is over", (name, code, words) => {
+  ["04-15-unschedulable-cpu", "UNSCHEDULABLE_CPU", /Insufficient cpu/, "K 35"],
+  ["04-16-unschedulable-node-selector", "UNSCHEDULABLE_SELECTOR", /nodeSelector of the runtime/, "K 35"],
+  ["04-17-unschedulable-taint", "UNSCHEDULABLE_SELECTOR", /tolerations/, "K 35"],
+  ["04-19-gpu-too-many", "UNSCHEDULABLE_GPU", /Insufficient nvidia\.com\/gpu/, "K 35"],
+  ["nopvc", "UNSCHEDULABLE_VOLUME", /persistentvolumeclaim "absent" not found/, "K 35"],
+])("recorded unit %s waits, and is %s once placementTimeoutSec is over, in words %s (%s)", (name, code, words) => {
   const waiting = fold(name, 100_000);
   expect(waiting).toMatchObject({ kind: "alive", state: "pending", detail: expect.stringMatching(words) });
   expect(codeOf(fold(name, 600, 300))).toBe(code);

@@ -93,8 +93,8 @@ describe.skipIf(!process.env.KUBECONFIG)("facts on a real Kubernetes (KUBECONFIG
     expect(seen).toMatchObject({ reachable: true, reason: null, cluster: { namespace: target.namespace } });
     expect(seen.nodes?.length).toBeGreaterThan(0);
     expect(seen.nodes?.[0]).toMatchObject({ ready: true, os: "linux", agentVersion: expect.stringMatching(/^v1\./) });
-    expect(seen.capacity?.cpu).toBeGreaterThan(100);
-    expect(seen.capacity?.memoryMb).toBeGreaterThan(100);
+    expect(seen.capacity?.cpu.total).toBeGreaterThan(100);
+    expect(seen.capacity?.memoryMb.total).toBeGreaterThan(100);
   });
 
   test("how long a trivial case takes from start to result, beside a plain Job of kubectl", async () => {

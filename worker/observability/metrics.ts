@@ -27,7 +27,7 @@ export async function metrics(env: Env, request: Request): Promise<Response> {
   );
   const names = [...new Set(values.flatMap(({ gauges }) => Object.keys(gauges)))].sort();
   for (const name of names) {
-    lines.push(`# TYPE ${name} gauge`);
+    lines.push(`# TYPE ${name} ${name.endsWith("_total") ? "counter" : "gauge"}`);
     for (const item of values) {
       const value = item.gauges[name];
       if (value !== undefined) lines.push(`${name}{object=${JSON.stringify(item.name)}} ${value}`);

@@ -141,7 +141,7 @@ describe("the job document", () => {
     expect(parseEnvironment(render(template, () => null) ?? "")).toEqual({ EVD_CASE: value });
   });
 
-  test("the program is a file in secrets, whole, with delimiters that its text cannot hold", () => {
+  test("N 45: the program is a file in secrets, whole, with delimiters that its text cannot hold", () => {
     const program = `[[${NONCE.slice(0, 16)}< {{ . }} >${NONCE.slice(0, 16)}]]`;
     const template = fileTemplate(program, "secrets/program.sh", "0444", NONCE);
     expect(program).not.toContain(template.LeftDelim);
@@ -216,6 +216,17 @@ describe("the job document", () => {
       { LTarget: "${attr.kernel.name}", RTarget: "windows", Operand: "=" },
       { LTarget: "${node.class}", RTarget: "x", Operand: "!=" },
     ]);
+  });
+
+  test("N 27: the job's id, and the variable's path that holds it, are of the characters that variables take", () => {
+    const { ID } = built({ epoch: 999_999 });
+    expect(`nomad/jobs/${ID}`).toMatch(/^[a-zA-Z0-9_~/-]{1,128}$/);
+  });
+
+  test("the image that clones is pinned by its digest, and a runtime's own comes before it", () => {
+    const git = { job: { git: { url: "https://git.acme.dev/x", ref: "main" } } };
+    expect(taskOf(built(git), "clone").Config.image).toMatch(/^docker\.io\/alpine\/git@sha256:[0-9a-f]{64}$/);
+    expect(taskOf(built(git, { gitImage: "acme/git:1" }), "clone").Config.image).toBe("acme/git:1");
   });
 
   test("Meta tells deployment, object, run and epoch", () => {

@@ -1,9 +1,10 @@
 import type { Job } from "../../../contracts/job.ts";
 import { base64Of } from "../../../contracts/outcome.ts";
 import type { BackendAttempt, BackendOwner } from "../backend.ts";
+import { DEFAULT_GIT_IMAGE } from "../git-image.ts";
 import { CLONE_DIR, CLONE_SCRIPT } from "./clone-script.ts";
 import { CLONE, LABEL, labelsOf, MAIN } from "./labels.ts";
-import { DEFAULT_GIT_IMAGE, type K8sSpec, podDeadlineSec, resourcesOf, TTL_SEC, terminationSec } from "./settings.ts";
+import { type K8sSpec, podDeadlineSec, resourcesOf, TTL_SEC, terminationSec } from "./settings.ts";
 
 /*
  * A Job as Kubernetes' documents. Pure and byte-stable. Arguments are fixed strings, since $(VAR) in them is expanded;

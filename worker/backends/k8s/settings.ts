@@ -3,8 +3,6 @@ import type { RuntimeSpec } from "../../../contracts/runtime-spec.ts";
 
 export type K8sSpec = Extract<RuntimeSpec, { kind: "k8s" }>;
 
-/** Clones git sources when the runtime names no gitImage. */
-export const DEFAULT_GIT_IMAGE = "docker.io/alpine/git:v2.49.1";
 /** Namespace of a runtime that names none. */
 export const DEFAULT_NAMESPACE = "default";
 

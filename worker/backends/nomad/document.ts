@@ -4,6 +4,7 @@ import type { Failure } from "../../../contracts/run.ts";
 import { nomadCpuMhz, type RuntimeSpec } from "../../../contracts/runtime-spec.ts";
 import { base64Text } from "../../program/shell-text.ts";
 import type { BackendAttempt, BackendOwner } from "../backend.ts";
+import { DEFAULT_GIT_IMAGE } from "../git-image.ts";
 import { cloneScript } from "./clone-script.ts";
 import { environmentTemplate, fileTemplate, type Template } from "./templates.ts";
 
@@ -25,8 +26,6 @@ const DOCKER_LOGGING = [{ type: "json-file", config: [{ "max-size": "100m", "max
 const PAUSE_SEC = "0.5";
 /** Bytes of keys and values of one Nomad Variable (N 44). */
 const VARIABLE_BYTES = 65_536;
-/** Clones git sources where the runtime names no other image. */
-export const DEFAULT_GIT_IMAGE = "docker.io/alpine/git:v2.49.1";
 const CLONE_RESOURCES = { CPU: 200, MemoryMB: 256 };
 
 /** Folder that the tasks of an allocation share. */
