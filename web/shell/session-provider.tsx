@@ -37,6 +37,12 @@ export function SessionProvider({ children }: { children: ReactNode }) {
       void me.refetch();
     }
   });
+  const stranger = isCode(me.error, "UNAUTHENTICATED");
+  useEffect(() => {
+    if (!stranger) return;
+    const to = window.location.pathname + window.location.search;
+    void navigate({ to: "/sign-in", search: { to }, replace: true });
+  }, [stranger, navigate]);
   const missing = me.isSuccess && workspace === null && first !== undefined;
   const unnamed = workspace !== null && choices.length > 1 && search.workspace === undefined;
   useEffect(() => {
@@ -50,7 +56,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     [me.data, workspace],
   );
   if (session) return <SessionContext value={session}>{children}</SessionContext>;
-  if (me.error !== null && !lostMemory)
+  if (me.error !== null && !lostMemory && !stranger)
     return (
       <div className="mx-auto max-w-lg p-6">
         <ErrorState error={me.error} retry={() => void me.refetch()} />

@@ -1,10 +1,14 @@
 import { Menu } from "@base-ui/react/menu";
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Check } from "lucide-react";
 import type { RefObject } from "react";
+import { clientFor } from "../api/client.ts";
 import { useSession } from "../api/session.ts";
 import { remember } from "../api/stored.ts";
+import { notifyError } from "../ui/notify.ts";
+
+const ITEM = "flex h-8 cursor-pointer items-center gap-2 rounded px-2 outline-none data-highlighted:bg-hover";
 
 /** The workspaces of whoever is signed in. Ids mean nothing across workspaces, so another one starts at its scorecards. */
 export default function WorkspaceMenu({
@@ -17,6 +21,20 @@ export default function WorkspaceMenu({
   const { me, workspace } = useSession();
   const navigate = useNavigate();
   const queries = useQueryClient();
+  const signedIn = useQuery({
+    queryKey: ["session"],
+    queryFn: ({ signal }) => clientFor(undefined).call("get_session", { signal }),
+  });
+  const signOut = async () => {
+    try {
+      await clientFor(undefined).call("end_session", {});
+    } catch (error) {
+      notifyError(error);
+      return;
+    }
+    remember("workspace", null);
+    window.location.assign("/dashboard/sign-in");
+  };
   const choose = (id: string) => {
     remember("workspace", id);
     queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] === workspace });
@@ -32,11 +50,7 @@ export default function WorkspaceMenu({
             className="max-h-80 min-w-56 overflow-auto rounded-lg border border-line bg-surface p-1 shadow-float outline-none"
           >
             {me.workspaces.map(({ id, name }) => (
-              <Menu.Item
-                key={id}
-                onClick={() => choose(id)}
-                className="flex h-8 cursor-pointer items-center gap-2 rounded px-2 outline-none data-highlighted:bg-hover"
-              >
+              <Menu.Item key={id} onClick={() => choose(id)} className={ITEM}>
                 <span className="truncate">{name}</span>
                 <code className="text-xs text-faint">{id}</code>
                 {id === workspace && <Check aria-label="current" className="ml-auto size-4 text-accent" />}
@@ -48,6 +62,11 @@ export default function WorkspaceMenu({
                 <code>{me.subject}</code> · {me.role}
                 {me.operator && " · operator"}
               </Menu.GroupLabel>
+              {signedIn.data?.session && signedIn.data.session.method !== "dev" && (
+                <Menu.Item onClick={() => void signOut()} className={ITEM}>
+                  Sign out
+                </Menu.Item>
+              )}
             </Menu.Group>
           </Menu.Popup>
         </Menu.Positioner>

@@ -6,7 +6,9 @@ export interface Difference {
 }
 
 function* leaves(value: unknown, path: string): Generator<[string, string]> {
-  if (typeof value === "object" && value !== null && Object.keys(value).length > 0) {
+  const plain = Array.isArray(value) && value.every((item) => typeof item !== "object");
+  if (plain) yield [path, value.length === 0 ? "none" : value.join(", ")];
+  else if (typeof value === "object" && value !== null && Object.keys(value).length > 0) {
     for (const [key, inner] of Object.entries(value)) yield* leaves(inner, path === "" ? key : `${path}.${key}`);
   } else if (value !== undefined) yield [path, typeof value === "string" ? value : JSON.stringify(value)];
 }
