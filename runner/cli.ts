@@ -5,6 +5,8 @@ import { processContext } from "./commands/api/process-context.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
 import { addInstallCommand } from "./commands/install.ts";
 import { addRelayCommand } from "./commands/relay.ts";
+import { addRelayDoctorCommand } from "./commands/relay-doctor.ts";
+import { addRelayInstallCommand } from "./commands/relay-install.ts";
 import { addRunnerCommand } from "./commands/runner.ts";
 import { RUNNER_VERSION } from "./version.ts";
 
@@ -26,7 +28,9 @@ export function everdictCli(): Command {
   const runner = addRunnerCommand(program);
   addDoctorCommand(runner);
   addInstallCommand(runner);
-  addRelayCommand(program);
+  const relay = addRelayCommand(program);
+  addRelayDoctorCommand(relay);
+  addRelayInstallCommand(relay);
   registerApiCommands(program, processContext());
   return program;
 }

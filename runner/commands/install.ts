@@ -3,11 +3,11 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { readToken } from "../pairing.ts";
+import { type PairedAs, readToken } from "../pairing.ts";
 import { EXIT, FatalError } from "../session.ts";
 import { defaultStateDir, StateFolder } from "../state-folder.ts";
 
-interface InstallFlags {
+export interface InstallFlags {
   pair?: string;
   apiUrl?: string;
   stateDir?: string;
@@ -31,15 +31,35 @@ export function addInstallCommand(runner: Command): void {
     .option("--dry-run", "print the unit and change nothing")
     .action((_flags: unknown, command: Command) => {
       // `runner` has options of the same names and takes them, wherever they stand.
-      process.exitCode = install(command.optsWithGlobals<InstallFlags>());
+      process.exitCode = install(command.optsWithGlobals<InstallFlags>(), RUNNER);
     });
 }
 
-function install(flags: InstallFlags): number {
+/** What a service is, beside its address and folder. */
+export interface ServiceKind {
+  as: PairedAs;
+  /** Arguments of its own. */
+  args: readonly string[];
+  after: string;
+  stopSec: number;
+  /** Where it keeps its token. */
+  state(stateDir: string): StateFolder;
+}
+
+const RUNNER: ServiceKind = {
+  as: "runner",
+  args: ["--drain-timeout", String(DRAIN_SEC)],
+  after: "network-online.target docker.service",
+  stopSec: STOP_SEC,
+  state: (stateDir) => new StateFolder(stateDir),
+};
+
+/** Writes and starts a service. @returns the exit status */
+export function install(flags: InstallFlags, kind: ServiceKind): number {
   try {
     if (process.platform !== "linux" && !flags.dryRun) {
       throw new FatalError(
-        "services are written for systemd only; on this system start `everdict runner` at login",
+        `services are written for systemd only; on this system start \`everdict ${kind.as}\` at login`,
         EXIT.usage,
       );
     }
@@ -52,9 +72,10 @@ function install(flags: InstallFlags): number {
       apiUrl,
       stateDir,
       user: flags.user ? null : userInfo().username,
+      kind,
     });
     if (flags.dryRun) process.stdout.write(unit);
-    else write(flags, apiUrl, stateDir, unit);
+    else write(flags, apiUrl, stateDir, unit, kind);
     return EXIT.ok;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
@@ -63,23 +84,24 @@ function install(flags: InstallFlags): number {
   }
 }
 
-function write(flags: InstallFlags, apiUrl: string, stateDir: string, unit: string): void {
-  const state = new StateFolder(stateDir);
+function write(flags: InstallFlags, apiUrl: string, stateDir: string, unit: string, kind: ServiceKind): void {
+  const state = kind.state(stateDir);
   const given = flags.pair ?? process.env.EVERDICT_PAIR;
-  if (given) state.storeToken(apiUrl, readToken(given));
+  if (given) state.storeToken(apiUrl, readToken(given, kind.as));
   if (state.token(apiUrl) === null) {
     throw new FatalError(`not paired with ${apiUrl}: add --pair <token>, or --pair - and paste it`, EXIT.usage);
   }
   const dir = flags.user ? join(homedir(), ".config", "systemd", "user") : "/etc/systemd/system";
   mkdirSync(dir, { recursive: true });
-  writeFileSync(join(dir, "everdict-runner.service"), unit, { mode: 0o644 });
+  const name = `everdict-${kind.as}`;
+  writeFileSync(join(dir, `${name}.service`), unit, { mode: 0o644 });
   const scope = flags.user ? ["--user"] : [];
-  for (const args of [["daemon-reload"], ["enable", "--now", "everdict-runner.service"]]) {
+  for (const args of [["daemon-reload"], ["enable", "--now", `${name}.service`]]) {
     const done = spawnSync("systemctl", [...scope, ...args], { stdio: "inherit" });
     if (done.status !== 0)
       throw new FatalError(`systemctl ${args.join(" ")} failed; the unit is in ${dir}`, EXIT.failed);
   }
-  process.stdout.write("everdict-runner.service is running; its log: journalctl -u everdict-runner\n");
+  process.stdout.write(`${name}.service is running; its log: journalctl -u ${name}\n`);
 }
 
 /** A word of a systemd command line. */
@@ -96,33 +118,24 @@ export function systemdUnit(service: {
   apiUrl: string;
   stateDir: string;
   user: string | null;
+  kind?: ServiceKind;
 }): string {
-  const { node, script, apiUrl, stateDir, user } = service;
-  const start = [
-    node,
-    script,
-    "runner",
-    "--api-url",
-    apiUrl,
-    "--state-dir",
-    stateDir,
-    "--drain-timeout",
-    String(DRAIN_SEC),
-  ];
+  const { node, script, apiUrl, stateDir, user, kind = RUNNER } = service;
+  const start = [node, script, kind.as, "--api-url", apiUrl, "--state-dir", stateDir, ...kind.args];
   return `[Unit]
-Description=Everdict runner
+Description=Everdict ${kind.as}
 Wants=network-online.target
-After=network-online.target docker.service
+After=${kind.after}
 
 [Service]
 ExecStart=${start.map(word).join(" ")}
 ${user === null ? "" : `User=${user}\n`}Restart=always
 RestartSec=5
-# Exit statuses 3 and 4: token revoked, too old. Starting again would not help.
-RestartPreventExitStatus=3 4
-# TERM goes to the runner alone; it ends its jobs itself.
+# Exit statuses 3 to 5: token revoked, too old, token used elsewhere. Starting again would not help.
+RestartPreventExitStatus=3 4 5
+# TERM goes to the ${kind.as} alone; it ends what it started itself.
 KillMode=mixed
-TimeoutStopSec=${STOP_SEC}
+TimeoutStopSec=${kind.stopSec}
 
 [Install]
 WantedBy=${user === null ? "default.target" : "multi-user.target"}

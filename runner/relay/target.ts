@@ -57,7 +57,7 @@ async function once(
   signal: AbortSignal,
 ): Promise<Dispatcher.ResponseData> {
   try {
-    return await credential.dispatcher.request({
+    const answer = await credential.dispatcher.request({
       origin: target.origin,
       path: `${target.prefix}${open.path}`,
       method: open.method,
@@ -67,6 +67,9 @@ async function once(
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+    // A body that is given up emits an error, which nobody may be listening for.
+    answer.body.on("error", () => undefined);
+    return answer;
   } catch (error) {
     throw networkRefusal(error);
   }

@@ -1,0 +1,176 @@
+import { lookup } from "node:dns/promises";
+import { accessSync, constants, readFileSync } from "node:fs";
+import { connect, isIP } from "node:net";
+import { delimiter, isAbsolute, join } from "node:path";
+import type { Command } from "commander";
+import type { RelayOpen, RelayTarget } from "../../contracts/relay-protocol.ts";
+import { hostGlob } from "../relay/host-policy.ts";
+import { Refusal } from "../relay/refusal.ts";
+import { Targets } from "../relay/targets.ts";
+import { type AllowFlags, allowedBy, allowOptions, type RelayFlags, relayState } from "./relay.ts";
+
+/** One thing that was looked at. */
+export interface RelayFinding {
+  what: string;
+  ok: boolean;
+  detail: string;
+  fix: string | null;
+}
+
+const CALL_MS = 10_000;
+const good = (what: string, detail: string): RelayFinding => ({ what, ok: true, detail, fix: null });
+const bad = (what: string, detail: string, fix: string): RelayFinding => ({ what, ok: false, detail, fix });
+
+/** Adds `everdict relay doctor`: what this relay would reach, and why not. */
+export function addRelayDoctorCommand(relay: Command): void {
+  const command = relay
+    .command("doctor")
+    .description("Show what this relay would reach with these options, and how to get what is missing")
+    .option("--json", "print JSON");
+  allowOptions(command).action(async (_flags: unknown, self: Command) => {
+    const flags = self.optsWithGlobals<RelayFlags & { json?: boolean }>();
+    const findings = await examineRelay(flags);
+    process.stdout.write(flags.json ? `${JSON.stringify({ findings }, null, 2)}\n` : table(findings));
+    process.exitCode = findings.every(({ ok }) => ok) ? 0 : 1;
+  });
+}
+
+/** Looks at everything once. Contexts are asked for their version with their own credential. */
+export async function examineRelay(flags: RelayFlags): Promise<RelayFinding[]> {
+  return [
+    ...(await controlPlanes(flags)),
+    ...(await contexts(flags)),
+    ...(await Promise.all(flags.allowHost.map(host))),
+    ...flags.allowExec.map(binary),
+    ...flags.caFile.map(authority),
+    ...nothing(flags),
+  ];
+}
+
+async function controlPlanes(flags: RelayFlags): Promise<RelayFinding[]> {
+  const state = relayState(flags.stateDir);
+  const urls = flags.apiUrl ? [flags.apiUrl] : state.pairedWith();
+  if (urls.length === 0)
+    return [bad("pairing", "this machine is no relay yet", "everdict relay --pair <token> --api-url <url>")];
+  return Promise.all(
+    urls.map(async (url) => {
+      const what = `control plane ${url}`;
+      if (state.token(url) === null) return bad(what, "not paired with it", "everdict relay --pair <token>");
+      try {
+        const answer = await fetch(`${url.replace(/\/+$/, "")}/healthz`, { signal: AbortSignal.timeout(CALL_MS) });
+        return answer.ok
+          ? good(what, "paired, answers")
+          : bad(what, `answers HTTP ${answer.status}`, "check --api-url");
+      } catch {
+        return bad(what, "does not answer", "check --api-url, the network and HTTPS_PROXY");
+      }
+    }),
+  );
+}
+
+async function contexts(flags: AllowFlags): Promise<RelayFinding[]> {
+  if (flags.allowContext.length === 0) return [];
+  const tempDir = join(relayState(undefined).dir, "plugins", `doctor-${process.pid}`);
+  const targets = new Targets({ allowed: allowedBy(flags), kubeconfig: flags.kubeconfig, tempDir });
+  try {
+    return await Promise.all(flags.allowContext.map((name) => context(targets, name)));
+  } finally {
+    await targets.close();
+  }
+}
+
+async function context(targets: Targets, name: string): Promise<RelayFinding> {
+  const what = `context ${name}`;
+  const target: RelayTarget = { kind: "context", context: name };
+  const open: RelayOpen = {
+    method: "GET",
+    path: "/version",
+    headers: {},
+    target,
+    deadlineMs: CALL_MS,
+    body: false,
+    first: false,
+  };
+  try {
+    const { head, body } = await targets.carry(open, null, AbortSignal.timeout(CALL_MS));
+    body.destroy();
+    if (head.status === 200) return good(what, "its API answers and knows the credential");
+    return bad(what, `its API answers HTTP ${head.status}`, `kubectl --context ${name} version`);
+  } catch (error) {
+    const detail = error instanceof Refusal ? error.message : "its API does not answer";
+    return bad(what, detail, `kubectl --context ${name} version`);
+  }
+}
+
+async function host(text: string): Promise<RelayFinding> {
+  const what = `host ${text}`;
+  let glob: ReturnType<typeof hostGlob>;
+  try {
+    glob = hostGlob(text);
+  } catch (error) {
+    return bad(what, error instanceof Error ? error.message : "not a host", "correct --allow-host");
+  }
+  if (glob.host.startsWith("*.")) return good(what, "any name below it");
+  const name = glob.host.replace(/^\[|\]$/g, "");
+  try {
+    const address = isIP(name) ? name : (await lookup(name)).address;
+    if (glob.port === null) return good(what, isIP(name) ? "any port" : `resolves to ${address}, any port`);
+    return (await connects(address, Number(glob.port)))
+      ? good(what, "takes connections")
+      : bad(what, "takes no connection", "check the address, the port and the network of this machine");
+  } catch {
+    return bad(what, "does not resolve", "check the name and this machine's DNS");
+  }
+}
+
+function connects(address: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port, timeout: CALL_MS });
+    const over = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once("connect", () => over(true));
+    socket.once("error", () => over(false));
+    socket.once("timeout", () => over(false));
+  });
+}
+
+function binary(name: string): RelayFinding {
+  const what = `exec ${name}`;
+  const paths = isAbsolute(name) ? [name] : (process.env.PATH ?? "").split(delimiter).map((dir) => join(dir, name));
+  for (const path of paths) {
+    try {
+      accessSync(path, constants.X_OK);
+      return good(what, path);
+    } catch {
+      // Not here.
+    }
+  }
+  return bad(what, isAbsolute(name) ? "cannot be run" : "not in PATH", "install it, or correct --allow-exec");
+}
+
+function authority(path: string): RelayFinding {
+  const what = `authority ${path}`;
+  try {
+    if (readFileSync(path, "utf8").includes("-----BEGIN CERTIFICATE-----")) return good(what, "readable");
+    return bad(what, "holds no PEM certificate", "correct --ca-file");
+  } catch {
+    return bad(what, "cannot be read", "correct --ca-file");
+  }
+}
+
+function nothing(flags: AllowFlags): RelayFinding[] {
+  if (flags.allowContext.length + flags.allowHost.length > 0) return [];
+  return [bad("allowed", "nothing: this relay would refuse every request", "add --allow-context or --allow-host")];
+}
+
+/** One line a finding, and one with the fix below what is wrong. */
+export function table(findings: readonly RelayFinding[]): string {
+  const width = Math.max(...findings.map(({ what }) => what.length));
+  const lines = findings.flatMap(({ what, ok, detail, fix }) => [
+    `${ok ? "✓" : "✗"} ${what.padEnd(width)}  ${detail}`,
+    ...(fix === null ? [] : [`  ${" ".repeat(width)}  → ${fix}`]),
+  ]);
+  return `${lines.join("\n")}\n`;
+}

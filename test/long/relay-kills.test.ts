@@ -1,0 +1,3 @@
+import { relayKills } from "../relay/kills.ts";
+
+relayKills(200, 20, 600_000);

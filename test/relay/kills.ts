@@ -1,0 +1,125 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { certificateAuthority } from "../support/certificates.ts";
+import { ControlPlane, until } from "../support/control-plane.ts";
+import { FakeKubernetes } from "../support/fake-kubernetes/fake-kubernetes.ts";
+import { type FakeServer, serveFakeKubernetes } from "../support/fake-kubernetes/server.ts";
+import { kubeconfig } from "../support/kubeconfig.ts";
+import { type RelayProcess, startRelay } from "../support/relay-lab.ts";
+
+const TOKEN = "a-token";
+
+/** Kills a relay many times while a scorecard runs through it. */
+export function relayKills(cases: number, kills: number, timeoutMs: number): void {
+  let folder: string;
+  let fake: FakeKubernetes;
+  let server: FakeServer;
+  let plane: ControlPlane;
+  let relay: RelayProcess;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "everdict-kills-"));
+    const authority = await certificateAuthority();
+    fake = new FakeKubernetes({ namespace: "evals", token: TOKEN, speed: 1, cpuMillis: 100_000, memoryMib: 100_000 });
+    server = await serveFakeKubernetes({
+      fake,
+      token: TOKEN,
+      tls: { ...(await authority.server()), ca: authority.ca },
+    });
+    const own = join(folder, "own");
+    await writeFile(own, kubeconfig({ server: server.address, ca: authority.ca, user: { token: TOKEN } }));
+    plane = await ControlPlane.start();
+    relay = await startRelay(plane, "office", ["--allow-context", "prod", "--kubeconfig", own]);
+  }, 120_000);
+  afterAll(async () => {
+    await relay?.stop();
+    await plane?.stop();
+    await server?.close();
+    fake?.dispose();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test(`a relay is killed ${kills} times while ${cases} cases run: none is lost, none is executed twice, and waiting says why`, {
+    timeout: timeoutMs,
+  }, async () => {
+    const client = plane.client();
+    await client.call("create_runtime", {
+      body: {
+        kind: "k8s",
+        id: "pool",
+        version: "1.0.0",
+        image: "everdict/busybox:1",
+        namespace: "evals",
+        relay: "office",
+        context: "prod",
+        maxConcurrent: 20,
+      },
+    });
+    const note = join(folder, "executed");
+    await client.call("create_harness", {
+      body: {
+        kind: "command",
+        id: "slow",
+        version: "1.0.0",
+        command: `echo "$EVD_RUN_ID" >> ${note}; sleep 3; echo done {{task}}`,
+        resources: { cpu: 50, memoryMb: 32 },
+      },
+    });
+    await client.call("create_dataset", {
+      body: {
+        id: "many",
+        version: "1.0.0",
+        cases: Array.from({ length: cases }, (_, n) => ({
+          id: `c${n}`,
+          task: `t${n}`,
+          graders: [{ kind: "contains" as const, value: `done t${n}` }],
+          timeoutSec: 120,
+        })),
+      },
+    });
+    const { id } = await client.call("run_scorecard", {
+      body: { dataset: { id: "many" }, harness: { id: "slow" }, runtime: "pool", concurrency: cases, retries: 0 },
+    });
+    const reasons = new Map<string, string>();
+    const look = async (): Promise<void> => {
+      const { entries } = await client.call("get_queue");
+      for (const { waiting } of entries) reasons.set(waiting.reason, waiting.detail);
+    };
+    for (let kill = 0; kill < kills; kill++) {
+      await new Promise((resolve) => setTimeout(resolve, 500 + Math.random() * 1_500));
+      await relay.kill();
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 2_000));
+      await look();
+      await relay.up();
+    }
+    const card = await until("the scorecard has ended", 300_000, async () => {
+      const now = await client.call("get_scorecard", { params: { id } });
+      return now.finishedAt === null ? null : now;
+    });
+    expect(card).toMatchObject({
+      progress: { succeeded: cases, failed: 0 },
+      summary: { passRate: 1, measured: cases },
+    });
+    expect(reasons.get("relay-offline")).toMatch(/^relay 'office' is offline, last seen 20\d\d-/);
+    const executed = (await readFile(note, "utf8")).trim().split("\n");
+    expect(new Set(executed).size).toBe(cases);
+    expect(executed).toHaveLength(cases);
+    for await (const run of client.all("list_scorecard_runs", { params: { id } })) {
+      const states = run.attempts.map(({ state }) => state);
+      expect(
+        states.filter((state) => state !== "released"),
+        run.id,
+      ).toEqual(["succeeded"]);
+    }
+    // What is finished and was not collected is swept, or deleted by the cluster itself after a day.
+    const running = fake.store.list("pods", "evals", {}).filter(({ status }) => status.phase === "Running");
+    expect(running).toEqual([]);
+    const { lanes } = await client.call("get_queue");
+    expect(lanes.find(({ target }) => target === "pool")).toMatchObject({
+      slots: { inFlight: 0 },
+      health: { state: "ok" },
+    });
+  });
+}
