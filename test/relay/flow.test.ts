@@ -172,6 +172,26 @@ test("120 requests at once each get their own answer", async () => {
   expect(texts).toEqual(Array.from({ length: 120 }, (_, n) => `small /n${n}`));
 });
 
+test("hundreds of requests that are given up at any moment leave nothing behind, on either side", async () => {
+  const paths = ["/small", "/bulk?bytes=3000000", "/hang", "/drip?ms=1", "/cut", "/redirect?to=x"];
+  const once = async (n: number): Promise<void> => {
+    const signal = AbortSignal.timeout(5 + Math.random() * 120);
+    const method = n % 3 === 0 ? "POST" : "GET";
+    const body = method === "POST" ? "x".repeat(Math.random() * MIB) : undefined;
+    const path = paths[n % paths.length] ?? "";
+    const { body: answer } = await transport.fetch({ method, path, headers: {}, body, signal, deadlineMs: 5_000 });
+    const reader = answer?.getReader();
+    for (let parts = Math.random() * 20; parts > 0; parts--) if ((await reader?.read())?.done) return;
+    await reader?.cancel();
+  };
+  for (let round = 0; round < 10; round++)
+    await Promise.all(Array.from({ length: 60 }, (_, n) => once(n).catch(() => undefined)));
+  await until("nothing is on its way", 10_000, async () => (await lab.state("rly-01")).inFlight === 0);
+  await until("nobody hangs", 10_000, async () => server.hanging() === 0);
+  expect(relay.output.match(/relay connected/g)).toHaveLength(1);
+  expect(await new Response((await get("/well")).body).text()).toBe("small /well");
+});
+
 test("an idle relay's object is evicted with the socket open, and still answers", { timeout: 60_000 }, async () => {
   await timesOf(20);
   const awake = await lab.state("rly-01");
