@@ -2,9 +2,11 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { backendConformance } from "../backends/conformance.ts";
 import { fakeKubernetesTarget } from "../backends/fake-kubernetes-target.ts";
+import { fakeNomadTarget } from "../backends/nomad/fake-target.ts";
 import { certificateAuthority } from "../support/certificates.ts";
 import { FakeKubernetes } from "../support/fake-kubernetes/fake-kubernetes.ts";
 import { serveFakeKubernetes } from "../support/fake-kubernetes/server.ts";
+import { serveFakeNomad } from "../support/fake-nomad/server.ts";
 import { kubeconfig } from "../support/kubeconfig.ts";
 import { RelayLab, relayProcess } from "../support/relay-lab.ts";
 
@@ -37,3 +39,23 @@ backendConformance("the fake Kubernetes through a relay, by a context of its mac
     },
   };
 });
+
+backendConformance("the fake Nomad through a relay", () =>
+  fakeNomadTarget(async (nomad) => {
+    const server = await serveFakeNomad(nomad);
+    const lab = await RelayLab.open();
+    const relay = await relayProcess(lab.url, await lab.pair("rly-01", "lab"), [
+      "--allow-host",
+      new URL(server.address).host,
+    ]);
+    await relay.up();
+    return {
+      transport: lab.through("rly-01", { kind: "address", url: server.address }),
+      async close() {
+        await relay.stop();
+        await lab.close();
+        await server.close();
+      },
+    };
+  }),
+);

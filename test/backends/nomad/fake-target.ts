@@ -2,6 +2,7 @@ import { NomadRuntime } from "../../../contracts/runtime-spec.ts";
 import type { BackendOwner } from "../../../worker/backends/backend.ts";
 import { NomadBackend } from "../../../worker/backends/nomad/backend.ts";
 import type { NomadSpec } from "../../../worker/backends/nomad/document.ts";
+import type { Transport } from "../../../worker/backends/transport/transport.ts";
 import { REAL_CLOCK } from "../../support/fake-nomad/clock.ts";
 import { FakeNomad } from "../../support/fake-nomad/fake-nomad.ts";
 import { HostExecutor } from "../../support/fake-nomad/host-executor.ts";
@@ -20,8 +21,16 @@ export function nomadSpec(parts: Partial<NomadSpec> = {}): NomadSpec {
   return { ...spec, ...parts };
 }
 
-/** A fake Nomad in real time, whose tasks are processes of this machine. */
-export async function fakeNomadTarget(): Promise<Target> {
+/**
+ * A fake Nomad in real time, whose tasks are processes of this machine.
+ * @param through another way to it than calls in this process
+ */
+export async function fakeNomadTarget(
+  through: (nomad: FakeNomad) => Promise<{ transport: Transport; close(): Promise<void> }> = async (nomad) => ({
+    transport: nomad.transport(),
+    close: async () => undefined,
+  }),
+): Promise<Target> {
   const nomad = new FakeNomad({ clock: REAL_CLOCK });
   const executor = new HostExecutor(nomad.cluster);
   nomad.cluster.executor = executor;
@@ -30,8 +39,9 @@ export async function fakeNomadTarget(): Promise<Target> {
       ? `Error response from daemon: pull access denied for ${image}, repository does not exist or may require 'docker login'`
       : null;
   const token = nomad.addToken("3e0f7c0a-6e6b-4a53-9a0b-5f5c7f2f9a11");
+  const way = await through(nomad);
   const backend = (owner: BackendOwner, secret: string): NomadBackend =>
-    new NomadBackend({ spec: nomadSpec(), owner, transport: nomad.transport(), token: secret });
+    new NomadBackend({ spec: nomadSpec(), owner, transport: way.transport, token: secret });
   const allocationsOf = (name: string) => nomad.cluster.of(name);
   return {
     backend: (owner) => backend(owner, token),
@@ -57,6 +67,9 @@ export async function fakeNomadTarget(): Promise<Target> {
         secrets: [...nomad.cluster.variables.keys()].filter((path) => path.includes(prefix)).length,
       };
     },
-    close: () => executor.close(),
+    async close() {
+      await way.close();
+      await executor.close();
+    },
   };
 }
