@@ -1,23 +1,9 @@
-import {
-  type ColumnDef,
-  createSortedRowModel,
-  rowSortingFeature,
-  sortFn_alphanumeric,
-  sortFn_text,
-  tableFeatures,
-  useTable,
-} from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type KeyboardEvent, type MouseEvent, type ReactNode, useMemo, useRef } from "react";
+import { type KeyboardEvent, type MouseEvent, memo, type ReactNode, useCallback, useMemo, useRef } from "react";
 import { cx } from "./class.ts";
+import { type SortKey, sortRows } from "./sort-rows.ts";
 import { ErrorState, SkeletonRows } from "./states.tsx";
-
-const features = tableFeatures({
-  rowSortingFeature,
-  sortedRowModel: createSortedRowModel(),
-  sortFns: { alphanumeric: sortFn_alphanumeric, text: sortFn_text },
-});
 
 export interface Column<T extends object> {
   /** Also its name in the URL's sort. */
@@ -27,12 +13,14 @@ export interface Column<T extends object> {
   quiet?: boolean;
   cell: (row: T) => ReactNode;
   /** Present: the column can be sorted by it. Null and undefined come last. */
-  sortBy?: (row: T) => string | number | null | undefined;
+  sortBy?: (row: T) => SortKey;
   /** Numbers stand right, in figures of one width. */
   numeric?: boolean;
   /** Left out on narrower screens. */
   from?: "sm" | "md" | "lg" | "xl";
   className?: string;
+  /** Class of its width. In a virtual table widths are fixed, or columns would jump as other rows come into sight. */
+  width?: string;
 }
 
 const FROM = { sm: "max-sm:hidden", md: "max-md:hidden", lg: "max-lg:hidden", xl: "max-xl:hidden" };
@@ -68,43 +56,22 @@ const isInteractive = (target: EventTarget): boolean =>
 export function DataTable<T extends object>(props: Props<T>) {
   const { label, columns, rows, rowId, error, retry, empty, sort, onSort, onOpen, virtual = false, footer } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const definitions = useMemo(
-    () =>
-      columns.map(
-        (column): ColumnDef<typeof features, T> => ({
-          id: column.id,
-          header: column.header,
-          enableSorting: column.sortBy !== undefined,
-          sortUndefined: "last",
-          sortFn: column.numeric ? "auto" : "alphanumeric",
-          accessorFn: (row) => column.sortBy?.(row) ?? undefined,
-        }),
-      ),
-    [columns],
-  );
-  const data = useMemo(() => (rows ?? []) as T[], [rows]);
-  const sorting = useMemo(
-    () => (sort === undefined ? [] : [{ id: sort.replace(/^-/, ""), desc: sort.startsWith("-") }]),
-    [sort],
-  );
-  const table = useTable({
-    features,
-    columns: definitions,
-    data,
-    getRowId: (row: T) => rowId(row),
-    state: { sorting },
-    enableSortingRemoval: true,
-    manualSorting: onSort === undefined,
-  } as never);
-  const sorted = table.getRowModel().rows as unknown as readonly { id: string; original: T }[];
+  const sorted = useMemo(() => {
+    const keyOf = columns.find(({ id }) => id === sort?.replace(/^-/, ""))?.sortBy;
+    return keyOf && rows ? sortRows(rows, keyOf, sort?.startsWith("-") === true) : (rows ?? []);
+  }, [rows, columns, sort]);
   const virtualizer = useVirtualizer({
     count: sorted.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
-    overscan: 12,
+    overscan: 8,
     enabled: virtual,
     useFlushSync: false,
   });
+  // One function for all rows and all renders, so that a row renders when it comes into sight, and not again.
+  const opener = useRef(onOpen);
+  opener.current = onOpen;
+  const open = useCallback((row: object) => opener.current?.(row as T), []);
   const items = virtual ? virtualizer.getVirtualItems() : null;
   const shown = items ? items.flatMap(({ index }) => sorted[index] ?? []) : sorted;
   const before = items?.[0]?.start ?? 0;
@@ -117,7 +84,7 @@ export function DataTable<T extends object>(props: Props<T>) {
   return (
     <div ref={scroller} tabIndex={0} className={cx("relative overflow-auto rounded-lg", props.className)}>
       <table
-        className="w-full border-collapse text-left"
+        className={cx("w-full border-collapse text-left", virtual && "table-fixed")}
         aria-label={label}
         aria-rowcount={virtual ? sorted.length + 1 : undefined}
         aria-busy={rows === undefined || undefined}
@@ -132,33 +99,15 @@ export function DataTable<T extends object>(props: Props<T>) {
         <tbody onKeyDown={walk}>
           {rows === undefined && <SkeletonRows rows={8} columns={columns.length} />}
           {before > 0 && <tr aria-hidden style={{ height: before }} />}
-          {shown.map(({ id, original }, at) => (
-            <tr
-              key={id}
-              data-row={id}
-              aria-rowindex={items ? (items[at]?.index ?? 0) + 2 : undefined}
-              onClick={
-                onOpen &&
-                ((event: MouseEvent) => {
-                  if (!isInteractive(event.target) && String(window.getSelection()) === "") onOpen(original);
-                })
-              }
-              className={cx("h-9 border-t border-line first:border-t-0", onOpen && "cursor-pointer hover:bg-hover")}
-            >
-              {columns.map((column) => (
-                <td
-                  key={column.id}
-                  className={cx(
-                    "px-3 whitespace-nowrap",
-                    column.numeric && "text-right tabular-nums",
-                    column.from && FROM[column.from],
-                    column.className,
-                  )}
-                >
-                  {column.cell(original)}
-                </td>
-              ))}
-            </tr>
+          {shown.map((row, at) => (
+            <Row
+              key={rowId(row)}
+              id={rowId(row)}
+              row={row}
+              columns={columns as readonly Column<never>[]}
+              index={items ? (items[at]?.index ?? 0) : undefined}
+              open={onOpen ? open : undefined}
+            />
           ))}
           {after > 0 && <tr aria-hidden style={{ height: after }} />}
         </tbody>
@@ -167,6 +116,45 @@ export function DataTable<T extends object>(props: Props<T>) {
     </div>
   );
 }
+
+interface RowProps {
+  id: string;
+  row: object;
+  columns: readonly Column<never>[];
+  /** Position among all rows, of a virtual table. */
+  index: number | undefined;
+  open: ((row: object) => void) | undefined;
+}
+
+const Row = memo(function Row({ id, row, columns, index, open }: RowProps) {
+  return (
+    <tr
+      data-row={id}
+      aria-rowindex={index === undefined ? undefined : index + 2}
+      onClick={
+        open &&
+        ((event: MouseEvent) => {
+          if (!isInteractive(event.target) && String(window.getSelection()) === "") open(row);
+        })
+      }
+      className={cx("h-9 border-t border-line first:border-t-0", open && "cursor-pointer hover:bg-hover")}
+    >
+      {columns.map((column) => (
+        <td
+          key={column.id}
+          className={cx(
+            "px-3 whitespace-nowrap",
+            column.numeric && "text-right tabular-nums",
+            column.from && FROM[column.from],
+            column.className,
+          )}
+        >
+          {column.cell(row as never)}
+        </td>
+      ))}
+    </tr>
+  );
+});
 
 function Header<T extends object>({
   column,
@@ -182,6 +170,7 @@ function Header<T extends object>({
     "px-3 font-medium whitespace-nowrap",
     column.numeric && "text-right",
     column.from && FROM[column.from],
+    column.width,
   );
   if (!onSort || !column.sortBy)
     return (

@@ -37,7 +37,7 @@ export function Page({
   return (
     <div className="flex min-h-full flex-col">
       <header className="border-b border-line px-4 pt-3 md:px-6">
-        <div className="flex min-h-9 flex-wrap items-center gap-x-3 gap-y-2 pb-3">
+        <div className="flex min-h-10 flex-wrap items-center gap-x-3 gap-y-2 pb-3">
           {crumbs.length > 0 && (
             <nav aria-label="Breadcrumb">
               <ol className="flex items-center gap-1 text-muted">

@@ -73,35 +73,27 @@ export function RunPage() {
     { id: "log", label: "Show the log", key: "l", run: () => setTab("log") },
     { id: "overview", label: "Show the overview", key: "o", run: () => setTab("overview") },
   ]);
-  if (run === undefined)
-    return (
-      <Page title="Run" crumbs={[{ label: "Runs", to: "/runs" }]}>
-        {query.error ? (
-          <ErrorState error={query.error} retry={() => void query.refetch()} />
-        ) : (
-          <Skeleton className="h-64 w-full" />
-        )}
-      </Page>
-    );
   return (
     <Page
-      title={run.caseId}
+      title={run?.caseId ?? "Run"}
       heading={
         <>
           <span role="status" aria-live="polite">
-            <Status status={shownStatus(run)} />
+            {run && <Status status={shownStatus(run)} />}
           </span>
-          <Id id={run.id} />
+          <Id id={id} />
+          {run?.scorecardId != null && (
+            <Link
+              to="/scorecards/$id"
+              params={{ id: run.scorecardId }}
+              className="text-xs text-accent underline underline-offset-2"
+            >
+              its scorecard
+            </Link>
+          )}
         </>
       }
-      crumbs={
-        run.scorecardId === null
-          ? [{ label: "Runs", to: "/runs" }]
-          : [
-              { label: "Scorecards", to: "/scorecards" },
-              { label: "Scorecard", to: `/scorecards/${run.scorecardId}` },
-            ]
-      }
+      crumbs={[{ label: "Runs", to: "/runs" }]}
       actions={
         <>
           {(log.state === "reconnecting" || log.state === "polling") && (
@@ -132,19 +124,29 @@ export function RunPage() {
       }
     >
       <TabPanel id={tab}>
-        {tab === "overview" && <Overview run={run} />}
-        {tab === "log" && (
-          <LogView
-            runId={id}
-            log={log}
-            query={search.q ?? ""}
-            onQuery={(q) => void navigate({ search: (old) => ({ ...old, q: q || undefined }), replace: true })}
-            line={search.line === undefined ? null : Number(search.line) || null}
-            onLine={(line) => void navigate({ search: (old) => ({ ...old, line: String(line) }), replace: true })}
-          />
+        {run === undefined ? (
+          query.error ? (
+            <ErrorState error={query.error} retry={() => void query.refetch()} />
+          ) : (
+            <Skeleton className="h-96 w-full" />
+          )
+        ) : (
+          <>
+            {tab === "overview" && <Overview run={run} />}
+            {tab === "log" && (
+              <LogView
+                runId={id}
+                log={log}
+                query={search.q ?? ""}
+                onQuery={(q) => void navigate({ search: (old) => ({ ...old, q: q || undefined }), replace: true })}
+                line={search.line === undefined ? null : Number(search.line) || null}
+                onLine={(line) => void navigate({ search: (old) => ({ ...old, line: String(line) }), replace: true })}
+              />
+            )}
+            {tab === "result" && <ResultPanel run={run} />}
+            {tab === "placement" && <PlacementPanel run={run} />}
+          </>
         )}
-        {tab === "result" && <ResultPanel run={run} />}
-        {tab === "placement" && <PlacementPanel run={run} />}
       </TabPanel>
       <Confirm ask={ask} onClose={() => setAsk(null)} />
     </Page>
@@ -195,12 +197,7 @@ function Overview({ run }: { run: Run }) {
               run.scorecardId === null ? (
                 "none"
               ) : (
-                <Link
-                  key="s"
-                  to={"/scorecards/$id" as never}
-                  params={{ id: run.scorecardId } as never}
-                  className="truncate underline"
-                >
+                <Link key="s" to="/scorecards/$id" params={{ id: run.scorecardId }} className="truncate underline">
                   {run.scorecardId}
                 </Link>
               ),

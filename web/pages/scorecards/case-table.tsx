@@ -33,6 +33,7 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
   const trial: Column<Cell> = {
     id: "trial",
     header: "Trial",
+    width: "w-16",
     numeric: true,
     cell: (cell) => cell.trial,
     sortBy: (cell) => cell.trial,
@@ -41,7 +42,7 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
     {
       id: "case",
       header: "Case",
-      className: "max-w-72",
+      width: "md:w-72",
       cell: (cell) => (
         <Link
           to="/runs/$id"
@@ -59,12 +60,14 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
     {
       id: "status",
       header: "Status",
+      width: "w-32",
       cell: (cell) => <Status status={cell.shown} />,
       sortBy: (cell) => ORDER[cell.shown],
     },
     {
       id: "score",
       header: "Score",
+      width: "w-20",
       numeric: true,
       cell: (cell) => score(cell.score),
       sortBy: (cell) => cell.score,
@@ -72,6 +75,7 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
     {
       id: "took",
       header: "Took",
+      width: "w-24",
       numeric: true,
       from: "sm",
       cell: (cell) => (cell.durationMs === null ? "–" : duration(cell.durationMs)),
@@ -80,6 +84,7 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
     {
       id: "attempts",
       header: "Attempts",
+      width: "w-24",
       numeric: true,
       from: "md",
       cell: (cell) => cell.attempts,
@@ -89,7 +94,6 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
       id: "cause",
       header: "Cause",
       from: "md",
-      className: "w-full max-w-0",
       cell: (cell) =>
         cell.failure && (
           <span className="block truncate" title={cell.failure.message}>

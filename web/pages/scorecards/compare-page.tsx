@@ -47,7 +47,6 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     id: "case",
     header: "Case",
-    className: "max-w-80",
     cell: ({ caseId }) => (
       <span className="block truncate font-medium" title={caseId}>
         {caseId}
@@ -55,11 +54,12 @@ const COLUMNS: readonly Column<Row>[] = [
     ),
     sortBy: ({ caseId }) => caseId,
   },
-  { id: "a", header: "A", cell: ({ a }) => <SideCell side={a} />, sortBy: ({ a }) => a?.score },
-  { id: "b", header: "B", cell: ({ b }) => <SideCell side={b} />, sortBy: ({ b }) => b?.score },
+  { id: "a", header: "A", width: "w-44", cell: ({ a }) => <SideCell side={a} />, sortBy: ({ a }) => a?.score },
+  { id: "b", header: "B", width: "w-44", cell: ({ b }) => <SideCell side={b} />, sortBy: ({ b }) => b?.score },
   {
     id: "difference",
     header: "B − A",
+    width: "w-24",
     numeric: true,
     cell: ({ difference }) => <Difference value={difference} />,
     sortBy: ({ difference }) => difference,

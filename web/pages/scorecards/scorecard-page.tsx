@@ -68,22 +68,16 @@ export function ScorecardPage() {
     { id: "cases", label: "Show cases", key: "c", run: () => set({ tab: undefined }) },
     { id: "heat", label: "Show the heat grid", key: "h", run: () => set({ tab: "heat" }) },
   ]);
-  if (card === undefined)
-    return (
-      <Page title="Scorecard" crumbs={[{ label: "Scorecards", to: "/scorecards" }]}>
-        {error ? <ErrorState error={error} retry={retry} /> : <Skeleton className="h-96 w-full" />}
-      </Page>
-    );
   const failed = cells?.filter(({ shown }) => shown === "failed").length;
   return (
     <Page
-      title={titleOf(card)}
+      title={card ? titleOf(card) : "Scorecard"}
       heading={
         <>
           <span role="status" aria-live="polite">
-            <Status status={card.status} />
+            {card && <Status status={card.status} />}
           </span>
-          <Id id={card.id} />
+          <Id id={id} />
         </>
       }
       crumbs={[{ label: "Scorecards", to: "/scorecards" }]}
@@ -95,13 +89,13 @@ export function ScorecardPage() {
               {live === "polling" ? "live updates are off, asking instead" : "reconnecting"}
             </span>
           )}
-          {!open && (
+          {card && !open && (
             <Link to="/scorecards/compare" search={{ b: id }} className={buttonClass()}>
               <GitCompare aria-hidden className="size-3.5" />
               Compare
             </Link>
           )}
-          {may("run_scorecard") && (
+          {card && may("run_scorecard") && (
             <Link
               to="/scorecards/new"
               search={{
@@ -128,7 +122,7 @@ export function ScorecardPage() {
           value={tab}
           onChange={(next) => set({ tab: next === "cases" ? undefined : next })}
           tabs={[
-            { id: "cases", label: "Cases", count: card.progress.total },
+            { id: "cases", label: "Cases", count: card?.progress.total },
             { id: "failures", label: "Failures", count: failed },
             { id: "heat", label: "Heat grid" },
             { id: "durations", label: "Durations" },
@@ -136,14 +130,24 @@ export function ScorecardPage() {
         />
       }
     >
-      <Summary
-        card={card}
-        cells={cells}
-        selected={search.status}
-        onSelect={(status) => set({ status, tab: undefined })}
-      />
+      {card === undefined ? (
+        error ? (
+          <ErrorState error={error} retry={retry} />
+        ) : (
+          <Skeleton className="h-[7.6rem] w-full" />
+        )
+      ) : (
+        <Summary
+          card={card}
+          cells={cells}
+          selected={search.status}
+          onSelect={(status) => set({ status, tab: undefined })}
+        />
+      )}
       <TabPanel id={tab} className="mt-4">
-        {error !== null && cells === undefined ? (
+        {card === undefined ? (
+          error === null && <Skeleton className="h-96 w-full" />
+        ) : error !== null && cells === undefined ? (
           <ErrorState error={error} retry={retry} />
         ) : (
           <>
