@@ -1,4 +1,4 @@
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useMemo } from "react";
 import { FAILURE_CLASSES } from "../../../contracts/run-states.ts";
 import type { Scorecard } from "../../../contracts/scorecard.ts";
@@ -6,6 +6,7 @@ import { SHOWN_STATUSES, type ShownStatus } from "../../routes/evaluate.tsx";
 import { Button } from "../../ui/button.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
+import { RunLink, RunLinks } from "../../ui/run-link.tsx";
 import { SearchBox } from "../../ui/search-box.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Status, statusWord } from "../../ui/status.tsx";
@@ -44,15 +45,9 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
       header: "Case",
       width: "md:w-72",
       cell: (cell) => (
-        <Link
-          to="/runs/$id"
-          params={{ id: cell.runId }}
-          preload={false}
-          title={cell.caseId}
-          className="block truncate font-medium hover:underline"
-        >
+        <RunLink id={cell.runId} title={cell.caseId} className="block truncate font-medium hover:underline">
           {cell.caseId}
-        </Link>
+        </RunLink>
       ),
       sortBy: (cell) => cell.caseId,
     },
@@ -129,7 +124,7 @@ export function CaseTable({
   const filtered = status !== undefined || failureClass !== undefined || q !== "";
   const clear = () => onSearch({ status: undefined, class: undefined, q: undefined });
   return (
-    <>
+    <RunLinks>
       <div className="mb-3 flex flex-wrap items-center gap-2">
         <SearchBox
           label="Search cases and causes"
@@ -176,6 +171,6 @@ export function CaseTable({
           empty={<Empty title="No run matches the filter" action={<Button onClick={clear}>Clear filter</Button>} />}
         />
       </div>
-    </>
+    </RunLinks>
   );
 }
