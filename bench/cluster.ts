@@ -238,6 +238,7 @@ async function wholeWay(image: string, plain: Record<"running" | "finished", num
   } finally {
     await plane.stop();
     await kubectl(["delete", "namespace", namespace, "--wait=false"]);
+    await kubectl(["delete", "clusterrole,clusterrolebinding", `everdict-${namespace}`, "--ignore-not-found"]);
     await rm(folder, { recursive: true, force: true });
   }
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { roleManifest } from "../../worker/backends/k8s/rights.ts";
 import { attemptOf, randomOwner } from "../backends/attempts.ts";
 import { observeEnds } from "../backends/conformance.ts";
 import { endsOf, endsWell } from "../backends/scenarios.ts";
@@ -95,6 +96,52 @@ describe.skipIf(!process.env.KUBECONFIG)("facts on a real Kubernetes (KUBECONFIG
     expect(seen.nodes?.[0]).toMatchObject({ ready: true, os: "linux", agentVersion: expect.stringMatching(/^v1\./) });
     expect(seen.capacity?.cpu.total).toBeGreaterThan(100);
     expect(seen.capacity?.memoryMb.total).toBeGreaterThan(100);
+  });
+
+  test("control acts with exactly the printed rights: on ours, and with externalControl on the rest (K 77, 78)", {
+    timeout: 120_000,
+  }, async () => {
+    const backend = target.backendOf(target.spec(), owner);
+    const started = async (command: string) => {
+      const attempt = attemptOf(owner, { image: target.image, program: { command } });
+      await backend.start(attempt);
+      return attempt;
+    };
+    const [live, idle, done] = [await started("sleep 60"), await started("sleep 60"), await started("true")];
+    await observeEnds(backend, [done]);
+    await here("create", "deployment", "web", "--image=everdict/pause:1");
+    const liveUnits = async () => new Set([live.job.name]);
+    const own = { liveUnits, external: false };
+    const anything = { liveUnits, external: true };
+    await expect(backend.control({ action: "stopWorkload", workload: "web" }, own)).rejects.toMatchObject({
+      code: "NOT_FOUND",
+    });
+    await expect(
+      backend.control({ action: "resizeWorkload", workload: "web", replicas: 2 }, anything),
+    ).rejects.toMatchObject({ code: "UPSTREAM_MISCONFIGURED", message: expect.stringContaining("deployments/scale") });
+    await here("wait", "--for=condition=complete", `job/${done.job.name}`, "--timeout=30s");
+    expect(await backend.control({ action: "purgeTerminal" }, own)).toMatchObject({ affected: [done.job.name] });
+    expect(await backend.control({ action: "reclaimIdle" }, own)).toMatchObject({ affected: [idle.job.name] });
+    expect(await backend.control({ action: "stopWorkload", workload: live.job.name }, own)).toMatchObject({
+      affected: [live.job.name],
+    });
+    await kubectl(["apply", "-f", "-"], roleManifest(target.namespace, { nodes: true, externalControl: true }));
+    expect(await backend.control({ action: "resizeWorkload", workload: "web", replicas: 2 }, anything)).toMatchObject({
+      detail: expect.stringContaining("2 copies"),
+    });
+    expect((await here("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}")).trim()).toBe("2");
+    const [node] = (await backend.inspect()).nodes ?? [];
+    const cordon = (cordoned: boolean) =>
+      backend.control({ action: "cordonNode", node: node?.name ?? "", cordoned }, anything);
+    await cordon(true);
+    expect((await backend.inspect()).nodes?.[0]).toMatchObject({ schedulable: false });
+    await cordon(false);
+    expect((await backend.inspect()).nodes?.[0]).toMatchObject({ schedulable: true });
+    const pod = (await backend.inspect()).workload?.find(({ name }) => name.startsWith("web-"));
+    expect(pod).toMatchObject({ ours: false, role: "other" });
+    await backend.control({ action: "stopWorkload", workload: pod?.unit ?? "" }, anything);
+    await here("delete", "deployment", "web");
+    expect(await target.leftovers(owner)).toEqual({ units: 0, running: 0, secrets: 0 });
   });
 
   test("how long a trivial case takes from start to result, beside a plain Job of kubectl", async () => {

@@ -117,6 +117,7 @@ export async function kubernetesTarget(
     },
     async close() {
       await kubectl(["delete", "namespace", namespace, "--wait=false"]);
+      await kubectl(["delete", "clusterrole,clusterrolebinding", `everdict-${namespace}`, "--ignore-not-found"]);
       await agent.close();
     },
   };

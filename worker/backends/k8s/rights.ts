@@ -165,9 +165,11 @@ export function roleManifest(namespace: string, wanted: RightsWanted): string {
     `apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: everdict\n  namespace: ${namespace}\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: Role\n  name: everdict\nsubjects:\n${account}`,
   ];
   if (global.length > 0) {
+    // Named after the namespace: another one's binding of the same name would take these rights away.
+    const name = `everdict-${namespace}`;
     parts.push(
-      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: everdict-nodes\nrules:\n${rulesOf(global)}`,
-      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata:\n  name: everdict-nodes\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: ClusterRole\n  name: everdict-nodes\nsubjects:\n${account}`,
+      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: ${name}\nrules:\n${rulesOf(global)}`,
+      `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata:\n  name: ${name}\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: ClusterRole\n  name: ${name}\nsubjects:\n${account}`,
     );
   }
   return parts.join("---\n");
