@@ -1,3 +1,3 @@
-import { relayKills } from "../relay/kills.ts";
+import { fakeKillTarget, relayKills } from "../relay/kills.ts";
 
-relayKills(200, 20, 600_000);
+relayKills(fakeKillTarget, { cases: 200, kills: 20, slots: 20, timeoutMs: 600_000 });

@@ -1,3 +1,3 @@
-import { relayKills } from "./kills.ts";
+import { fakeKillTarget, relayKills } from "./kills.ts";
 
-relayKills(60, 5, 200_000);
+relayKills(fakeKillTarget, { cases: 60, kills: 5, slots: 20, timeoutMs: 200_000 });

@@ -5,40 +5,74 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { certificateAuthority } from "../support/certificates.ts";
 import { ControlPlane, until } from "../support/control-plane.ts";
 import { FakeKubernetes } from "../support/fake-kubernetes/fake-kubernetes.ts";
-import { type FakeServer, serveFakeKubernetes } from "../support/fake-kubernetes/server.ts";
+import { serveFakeKubernetes } from "../support/fake-kubernetes/server.ts";
 import { kubeconfig } from "../support/kubeconfig.ts";
 import { type RelayProcess, startRelay } from "../support/relay-lab.ts";
 
 const TOKEN = "a-token";
 
+/** A cluster that cases run on meanwhile. */
+export interface KillTarget {
+  /** For the relay's machine. */
+  kubeconfig: string;
+  namespace: string;
+  /** File in which each execution leaves its run's id; null where programs run out of sight. */
+  note: string | null;
+  /** Pods that still run. */
+  running(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** The fake, whose programs are processes of this machine. */
+export async function fakeKillTarget(): Promise<KillTarget> {
+  const folder = await mkdtemp(join(tmpdir(), "everdict-kills-"));
+  const authority = await certificateAuthority();
+  const fake = new FakeKubernetes({
+    namespace: "evals",
+    token: TOKEN,
+    speed: 1,
+    cpuMillis: 100_000,
+    memoryMib: 100_000,
+  });
+  const tls = { ...(await authority.server()), ca: authority.ca };
+  const server = await serveFakeKubernetes({ fake, token: TOKEN, tls });
+  return {
+    kubeconfig: kubeconfig({ server: server.address, ca: authority.ca, user: { token: TOKEN } }),
+    namespace: "evals",
+    note: join(folder, "executed"),
+    running: async () => fake.store.list("pods", "evals", {}).filter(({ status }) => status.phase === "Running").length,
+    async close() {
+      await server.close();
+      fake.dispose();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface KillPlan {
+  cases: number;
+  kills: number;
+  slots: number;
+  timeoutMs: number;
+}
+
 /** Kills a relay many times while a scorecard runs through it. */
-export function relayKills(cases: number, kills: number, timeoutMs: number): void {
-  let folder: string;
-  let fake: FakeKubernetes;
-  let server: FakeServer;
+export function relayKills(open: () => Promise<KillTarget>, { cases, kills, slots, timeoutMs }: KillPlan): void {
+  let target: KillTarget;
   let plane: ControlPlane;
   let relay: RelayProcess;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "everdict-kills-"));
-    const authority = await certificateAuthority();
-    fake = new FakeKubernetes({ namespace: "evals", token: TOKEN, speed: 1, cpuMillis: 100_000, memoryMib: 100_000 });
-    server = await serveFakeKubernetes({
-      fake,
-      token: TOKEN,
-      tls: { ...(await authority.server()), ca: authority.ca },
-    });
-    const own = join(folder, "own");
-    await writeFile(own, kubeconfig({ server: server.address, ca: authority.ca, user: { token: TOKEN } }));
+    target = await open();
     plane = await ControlPlane.start();
-    relay = await startRelay(plane, "office", ["--allow-context", "prod", "--kubeconfig", own]);
+    relay = await startRelay(plane, "office", ["--allow-context", "prod"], {}, undefined, (folder) =>
+      writeFile(join(folder, "kubeconfig"), target.kubeconfig),
+    );
   }, 120_000);
   afterAll(async () => {
     await relay?.stop();
     await plane?.stop();
-    await server?.close();
-    fake?.dispose();
-    await rm(folder, { recursive: true, force: true });
+    await target?.close();
   });
 
   test(`a relay is killed ${kills} times while ${cases} cases run: none is lost, none is executed twice, and waiting says why`, {
@@ -51,19 +85,19 @@ export function relayKills(cases: number, kills: number, timeoutMs: number): voi
         id: "pool",
         version: "1.0.0",
         image: "everdict/busybox:1",
-        namespace: "evals",
+        namespace: target.namespace,
         relay: "office",
         context: "prod",
-        maxConcurrent: 20,
+        maxConcurrent: slots,
       },
     });
-    const note = join(folder, "executed");
+    const leave = target.note === null ? "true" : `echo "$EVD_RUN_ID" >> ${target.note}`;
     await client.call("create_harness", {
       body: {
         kind: "command",
         id: "slow",
         version: "1.0.0",
-        command: `echo "$EVD_RUN_ID" >> ${note}; sleep 3; echo done {{task}}`,
+        command: `${leave}; sleep 3; echo done {{task}}`,
         resources: { cpu: 50, memoryMb: 32 },
       },
     });
@@ -103,9 +137,11 @@ export function relayKills(cases: number, kills: number, timeoutMs: number): voi
       summary: { passRate: 1, measured: cases },
     });
     expect(reasons.get("relay-offline")).toMatch(/^relay 'office' is offline, last seen 20\d\d-/);
-    const executed = (await readFile(note, "utf8")).trim().split("\n");
-    expect(new Set(executed).size).toBe(cases);
-    expect(executed).toHaveLength(cases);
+    if (target.note !== null) {
+      const executed = (await readFile(target.note, "utf8")).trim().split("\n");
+      expect(new Set(executed).size).toBe(cases);
+      expect(executed).toHaveLength(cases);
+    }
     for await (const run of client.all("list_scorecard_runs", { params: { id } })) {
       const states = run.attempts.map(({ state }) => state);
       expect(
@@ -114,8 +150,7 @@ export function relayKills(cases: number, kills: number, timeoutMs: number): voi
       ).toEqual(["succeeded"]);
     }
     // What is finished and was not collected is swept, or deleted by the cluster itself after a day.
-    const running = fake.store.list("pods", "evals", {}).filter(({ status }) => status.phase === "Running");
-    expect(running).toEqual([]);
+    expect(await target.running()).toBe(0);
     const { lanes } = await client.call("get_queue");
     expect(lanes.find(({ target }) => target === "pool")).toMatchObject({
       slots: { inFlight: 0 },

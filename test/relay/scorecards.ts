@@ -64,11 +64,12 @@ export async function scorecardThroughRelay(plane: ControlPlane, relay: string, 
     const { items } = await client.call("list_scorecard_runs", { params: { id: card.id }, query: { limit: 200 } });
     for (const run of items.filter(({ status }) => status === "running")) {
       const text = await client.call("get_run_logs", { params: { id: run.id } });
-      if (text.includes("started t")) return text;
+      if (text.includes("started t")) return { text, streamed: await streamedLog(plane, run.id) };
     }
     return null;
   });
-  expect(live).toContain("started t");
+  expect(live.text).toContain("started t");
+  expect(live.streamed).toContain("started t");
   const end = await until("the scorecard has ended", 400_000, async () => {
     const now = await client.call("get_scorecard", { params: { id: card.id } });
     return now.finishedAt === null ? null : now;
@@ -80,6 +81,19 @@ export async function scorecardThroughRelay(plane: ControlPlane, relay: string, 
       run.id,
     ).toEqual(["succeeded"]);
   return (Date.now() - began) / 1_000;
+}
+
+/** What a run's stream of output tells, until it names the task. */
+async function streamedLog(plane: ControlPlane, id: string): Promise<string> {
+  const answer = await fetch(`${plane.url}/runs/${id}/logs/stream`, { signal: AbortSignal.timeout(30_000) });
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+    text += part.value;
+    if (text.includes("started t") || text.includes("event: end")) break;
+  }
+  await reader?.cancel();
+  return text;
 }
 
 /** A credential plugin as a program of its own. @param body of a Node script that prints its ExecCredential */

@@ -53,7 +53,12 @@ export class RelayProcess {
   async launch(): Promise<void> {
     const args = [join(ROOT, "dist/everdict.mjs"), "relay", "--api-url", this.apiUrl, "--state-dir", this.folder];
     const child = spawn("node", [...args, ...this.args], {
-      env: { ...childEnvironment(), ...this.env, EVERDICT_PAIR: this.token },
+      env: {
+        ...childEnvironment(),
+        KUBECONFIG: join(this.folder, "kubeconfig"),
+        ...this.env,
+        EVERDICT_PAIR: this.token,
+      },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child = child;
@@ -87,17 +92,19 @@ export async function relayProcess(
   return new RelayProcess(folder, apiUrl, token, args, env);
 }
 
-/** Pairs a relay of a workspace at a control plane and starts it. */
+/** Pairs a relay of a workspace at a control plane and starts it; a file `kubeconfig` that is put into its folder is its own. */
 export async function startRelay(
   plane: { url: string },
   label: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   workspace?: string,
+  prepare: (folder: string) => Promise<void> = async () => undefined,
 ): Promise<RelayProcess> {
   const client = createClient({ apiUrl: plane.url, workspace, token: undefined, fetch: globalThis.fetch });
   const { token } = await client.call("pair_relay", { body: { label } });
   const relay = await relayProcess(plane.url, token ?? "", args, env);
+  await prepare(relay.folder);
   await relay.up();
   return relay;
 }

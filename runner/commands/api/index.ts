@@ -6,6 +6,7 @@ import * as harnesses from "./harnesses.ts";
 import * as login from "./login.ts";
 import * as logs from "./logs.ts";
 import * as queue from "./queue.ts";
+import * as relays from "./relays.ts";
 import * as run from "./run.ts";
 import * as runners from "./runners.ts";
 import * as runs from "./runs.ts";
@@ -13,7 +14,7 @@ import * as runtimes from "./runtimes.ts";
 import * as scorecard from "./scorecard.ts";
 import * as secrets from "./secrets.ts";
 
-const COMMANDS = [login, run, scorecard, runs, logs, queue, runtimes, harnesses, datasets, secrets, runners];
+const COMMANDS = [login, run, scorecard, runs, logs, queue, runtimes, harnesses, datasets, secrets, runners, relays];
 
 /** Adds the commands that use the API to the CLI. Their usage errors exit with 2. */
 export function registerApiCommands(program: Command, context: CliContext): void {

@@ -1,0 +1,29 @@
+import { describe } from "vitest";
+import { roleManifest } from "../../worker/backends/k8s/rights.ts";
+import { type KillTarget, relayKills } from "../relay/kills.ts";
+import { kubeconfig } from "../support/kubeconfig.ts";
+import { clusterAddress, kubectl } from "./kubectl.ts";
+
+async function realTarget(): Promise<KillTarget> {
+  const { server, ca } = await clusterAddress();
+  const namespace = `evd-kills-${Math.random().toString(36).slice(2, 8)}`;
+  await kubectl(["create", "namespace", namespace]);
+  await kubectl(["apply", "-f", "-"], roleManifest(namespace, { nodes: true }));
+  const token = (await kubectl(["create", "token", "everdict", "-n", namespace, "--duration=1h"])).trim();
+  return {
+    kubeconfig: kubeconfig({ server, ca, user: { token } }),
+    namespace,
+    note: null,
+    async running() {
+      const running = ["get", "pods", "-n", namespace, "--field-selector=status.phase=Running", "-o", "name"];
+      return (await kubectl(running)).trim().split("\n").filter(Boolean).length;
+    },
+    async close() {
+      await kubectl(["delete", "namespace", namespace, "--wait=false"]);
+    },
+  };
+}
+
+describe.skipIf(!process.env.KUBECONFIG)("on a real Kubernetes (KUBECONFIG)", () => {
+  relayKills(realTarget, { cases: 200, kills: 20, slots: 15, timeoutMs: 900_000 });
+});
