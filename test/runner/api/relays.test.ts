@@ -30,7 +30,7 @@ it("relays are paired, listed with what they reach, and revoked", async () => {
         nextCursor: null,
       }),
     )
-    .on("DELETE /workspace/relays/rly-1", (response) => void response.writeHead(204).end());
+    .on("DELETE /workspace/relays/rly-1", (_seen, response) => void response.writeHead(204).end());
   const paired = await everdict(["relays", "pair", "office", "--api-url", api.url]);
   expect(paired.out).toContain(command);
   expect(paired.out).toContain("--allow-context");
