@@ -80,6 +80,9 @@ const OF_HOST: Record<HostKind, Reachability> = {
   metadata: { verdict: "blocked", reasons: ["metadata-service"] },
 };
 
+/** Why a host cannot be dialled by the edge itself; empty when it can. */
+export const hostReasons = (hostname: string): string[] => OF_HOST[hostKind(hostname)].reasons;
+
 /**
  * How a deployed control plane reaches a cluster, decided before saving. A Worker's fetch reaches neither bare addresses
  * (error 1003), loopback nor private names, and trusts no private CA (Cloudflare Workers documentation).

@@ -180,3 +180,57 @@ test("validate says why a relay is needed and what to run; with the relay there 
     command: null,
   });
 });
+
+test("validate reads of an uploaded kubeconfig why it needs a relay and what that one must allow, and tells nothing else of it", async () => {
+  const { api } = await workspace();
+  const store = (user: string, cluster = "") =>
+    api.call("PUT", "/secrets/KUBE", {
+      value: `
+apiVersion: v1
+current-context: prod
+clusters:
+- name: c
+  cluster: {server: "${SERVER}"${cluster}}
+contexts:
+- {name: prod, context: {cluster: c, user: u}}
+users:
+- name: u
+  user: ${user}
+`,
+      use: "cluster",
+      hosts: ["10.20.30.40"],
+    });
+  const validate = async () =>
+    (await api.call("POST", "/runtimes/validate", { ...K8S, kubeconfigSecret: "KUBE" })).body;
+  await store(
+    "{client-certificate-data: QQ==, client-key-data: c2VjcmV0LWNhbmFyeQ==}",
+    ", certificate-authority-data: QQ==",
+  );
+  const first = await validate();
+  expect(first.reachability).toMatchObject({
+    verdict: "relay",
+    reasons: ["kubeconfig", "private-address", "private-ca", "client-certificate"],
+    command: expect.stringContaining("--allow-host 10.20.30.40:6443; "),
+  });
+  await store("{exec: {command: aws, args: [eks, get-token, secret-canary]}}", ', proxy-url: "http://10.0.0.9:3128"');
+  const second = await validate();
+  expect(second.reachability.reasons).toEqual(["kubeconfig", "private-address", "exec-plugin", "proxy"]);
+  expect(second.reachability.command).toContain("--allow-host 10.20.30.40:6443,10.0.0.9:3128 --allow-exec aws;");
+  await store("{token-file: /etc/secret-canary}", ", certificate-authority: /etc/ca.crt");
+  const third = await validate();
+  expect(third.warnings).toEqual(
+    expect.arrayContaining([
+      expect.stringContaining("certificate-authority, which no relay reads"),
+      expect.stringContaining("token-file, which no relay reads"),
+    ]),
+  );
+  await store("*missing secret-canary");
+  const fourth = await validate();
+  expect(fourth.reachability).toMatchObject({
+    reasons: ["kubeconfig"],
+    command: expect.stringContaining("--allow-host <"),
+  });
+  const probe = await api.call("POST", "/runtimes/probe", { ...K8S, kubeconfigSecret: "KUBE" });
+  for (const answer of [first, second, third, fourth, probe.body])
+    expect(JSON.stringify(answer)).not.toMatch(/secret-canary|c2VjcmV0/);
+});

@@ -10,7 +10,7 @@ import { offlineWords } from "../backends/transport/relay.ts";
 import { type Context, iso } from "../context.ts";
 import { registry, runtimeHealth } from "../store/schema.ts";
 import { addressOf, type ClusterSpec, clusterBackend, clusterCredential } from "./cluster.ts";
-import { type FoundRelay, findRelay, relayState } from "./relay.ts";
+import { type FoundRelay, factsOf, findRelay, relayState } from "./relay.ts";
 import { relayCommand } from "./relay-command.ts";
 
 type Check = z.infer<typeof CheckSchema>;
@@ -41,12 +41,13 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
   if (spec.relay !== undefined) return probeThroughRelay(ctx, spec, spec.relay);
   const needsRelay = spec.kind === "k8s" && (spec.server === undefined || spec.kubeconfigSecret !== undefined);
   if (needsRelay || (!ctx.config.dev && reach.verdict !== "direct")) {
-    const why = reach.reasons.join(", ") || "named";
+    const facts = await factsOf(ctx, ctx.principal.workspace, spec);
+    const why = [...new Set([...reach.reasons, ...(facts?.reasons ?? [])])].join(", ") || "named";
     checks.push({
       name: "reachability",
       ok: false,
       detail: `not directly reachable: ${why}`,
-      fix: relayCommand(ctx, spec),
+      fix: relayCommand(ctx, spec, facts),
     });
     return ended(
       spec.kind,
@@ -81,7 +82,8 @@ async function probeThroughRelay(ctx: Context, spec: ClusterSpec, name: string):
     relay = await findRelay(ctx.store, ctx.principal.workspace, name);
   } catch (error) {
     if (!(error instanceof EverdictError) || error.code !== "UPSTREAM_MISCONFIGURED") throw error;
-    return fail("relay", error.message, relayCommand(ctx, spec));
+    const facts = await factsOf(ctx, ctx.principal.workspace, spec);
+    return fail("relay", error.message, relayCommand(ctx, spec, facts));
   }
   const state = await relayState(ctx.env, relay);
   if (!state.online)

@@ -13,6 +13,7 @@ import { type Config, type Env, relayOf } from "../environment.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
 import { relays } from "../store/schema.ts";
 import { addressOf, type ClusterSpec, clusterCredential } from "./cluster.ts";
+import { type KubeconfigFacts, kubeconfigFacts } from "./kubeconfig-facts.ts";
 
 const STATE_MS = 5_000;
 const AWAY_MAX_SEC = 10;
@@ -141,6 +142,18 @@ export async function relayPath(
     "UPSTREAM_MISCONFIGURED",
     `runtime '${spec.id}' names no cluster; give kubeconfigSecret, server with authSecret, or context`,
   );
+}
+
+/** What is known of a runtime's uploaded kubeconfig; null when it has none, or none that can be read. */
+export async function factsOf(
+  { env, config, store }: Pick<Context, "env" | "config" | "store">,
+  workspace: string,
+  spec: RuntimeSpec,
+): Promise<KubeconfigFacts | null> {
+  if (spec.kind !== "k8s" || spec.kubeconfigSecret === undefined) return null;
+  const name = spec.kubeconfigSecret;
+  const secret = (await resolveSecrets(env, config, store, workspace, [name])).get(name);
+  return secret?.use === "cluster" ? kubeconfigFacts(secret.value, spec.context ?? null) : null;
 }
 
 async function uploaded(

@@ -14,8 +14,9 @@ import {
   runtimeSecretNames,
 } from "../../contracts/runtime-spec.ts";
 import { sign } from "../auth/digest.ts";
+import type { KubeconfigFacts } from "../compute/kubeconfig-facts.ts";
 import { type ProbeResult, probe } from "../compute/probe.ts";
-import { relaysOf } from "../compute/relay.ts";
+import { factsOf, relaysOf } from "../compute/relay.ts";
 import { relayCommand } from "../compute/relay-command.ts";
 import { envelopeOf, runtimeObject } from "../compute/resolve.ts";
 import type { Context } from "../context.ts";
@@ -243,10 +244,15 @@ async function receipt(ctx: Context, spec: RuntimeSpec): Promise<string> {
 }
 
 /** What to run when a runtime needs a relay that is not there; null when nothing is to be done. */
-async function missingRelay(ctx: Context, spec: RuntimeSpec, { verdict }: Reachability): Promise<string | null> {
+async function missingRelay(
+  ctx: Context,
+  spec: RuntimeSpec,
+  { verdict }: Reachability,
+  facts: KubeconfigFacts | null,
+): Promise<string | null> {
   if (spec.kind === "local" || verdict !== "relay") return null;
   const [relay] = await relaysOf(ctx, [{ owner: ctx.principal.workspace, spec }]);
-  return relay?.id ? null : relayCommand(ctx, spec);
+  return relay?.id ? null : relayCommand(ctx, spec, facts);
 }
 
 export async function validateRuntime(
@@ -264,8 +270,19 @@ export async function validateRuntime(
   );
   const parsed = RuntimeSpec.safeParse(body);
   const reach = parsed.success ? reachability(parsed.data) : { verdict: "blocked" as const, reasons: ["invalid-spec"] };
-  const command = parsed.success ? await missingRelay(ctx, parsed.data, reach) : null;
-  return { ...answer, reachability: { ...reach, command }, receipt: spec === null ? null : await receipt(ctx, spec) };
+  const facts = parsed.success ? await factsOf(ctx, ctx.principal.workspace, parsed.data) : null;
+  const command = parsed.success ? await missingRelay(ctx, parsed.data, reach, facts) : null;
+  const reasons = [...new Set([...reach.reasons, ...(facts?.reasons ?? [])])];
+  const files = (facts?.files ?? []).map(
+    (field) => `the kubeconfig names a file in ${field}, which no relay reads; store it again with the -data form`,
+  );
+  const warnings = [...answer.warnings, ...files];
+  return {
+    ...answer,
+    warnings,
+    reachability: { ...reach, reasons, command },
+    receipt: spec === null ? null : await receipt(ctx, spec),
+  };
 }
 
 export async function probeRuntime(
