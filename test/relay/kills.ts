@@ -16,8 +16,10 @@ export interface KillTarget {
   /** For the relay's machine. */
   kubeconfig: string;
   namespace: string;
-  /** File in which each execution leaves its run's id; null where programs run out of sight. */
+  /** Where each execution leaves its run's id; null where programs run out of sight. */
   note: string | null;
+  /** Id of the run of each execution. */
+  executions(): Promise<string[]>;
   /** Pods that still run. */
   running(): Promise<number>;
   close(): Promise<void>;
@@ -40,6 +42,7 @@ export async function fakeKillTarget(): Promise<KillTarget> {
     kubeconfig: kubeconfig({ server: server.address, ca: authority.ca, user: { token: TOKEN } }),
     namespace: "evals",
     note: join(folder, "executed"),
+    executions: async () => (await readFile(join(folder, "executed"), "utf8")).trim().split("\n"),
     running: async () => fake.store.list("pods", "evals", {}).filter(({ status }) => status.phase === "Running").length,
     async close() {
       await server.close();
@@ -137,11 +140,9 @@ export function relayKills(open: () => Promise<KillTarget>, { cases, kills, slot
       summary: { passRate: 1, measured: cases },
     });
     expect(reasons.get("relay-offline")).toMatch(/^relay 'office' is offline, last seen 20\d\d-/);
-    if (target.note !== null) {
-      const executed = (await readFile(target.note, "utf8")).trim().split("\n");
-      expect(new Set(executed).size).toBe(cases);
-      expect(executed).toHaveLength(cases);
-    }
+    const executed = await target.executions();
+    expect(new Set(executed).size).toBe(cases);
+    expect(executed).toHaveLength(cases);
     for await (const run of client.all("list_scorecard_runs", { params: { id } })) {
       const states = run.attempts.map(({ state }) => state);
       expect(
@@ -150,7 +151,7 @@ export function relayKills(open: () => Promise<KillTarget>, { cases, kills, slot
       ).toEqual(["succeeded"]);
     }
     // What is finished and was not collected is swept, or deleted by the cluster itself after a day.
-    expect(await target.running()).toBe(0);
+    await until("no pod runs any more", 20_000, async () => (await target.running()) === 0);
     const { lanes } = await client.call("get_queue");
     expect(lanes.find(({ target }) => target === "pool")).toMatchObject({
       slots: { inFlight: 0 },
