@@ -95,7 +95,7 @@ export async function parseUploaded(text: string): Promise<KubeConfig> {
     const [issue] = parsed.error.issues;
     throw wrong(`is not one: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`.slice(0, 300));
   }
-  const { KubeConfig } = await import("@kubernetes/client-node");
+  const { KubeConfig } = await import("./kubeconfig-library.ts");
   const config = new KubeConfig();
   // JSON is YAML: the library sees exactly what was checked.
   config.loadFromString(JSON.stringify(parsed.data));
@@ -115,7 +115,7 @@ function entriesOf(raw: unknown, kind: string, inner: string): { name: string; f
 
 /** This machine's own kubeconfig. @throws Refusal when it cannot be read */
 export async function loadOwn(path: string | undefined): Promise<KubeConfig> {
-  const { KubeConfig } = await import("@kubernetes/client-node");
+  const { KubeConfig } = await import("./kubeconfig-library.ts");
   const config = new KubeConfig();
   try {
     if (path === undefined) config.loadFromDefault({ onInvalidEntry: "filter" });
