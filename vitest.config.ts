@@ -24,7 +24,7 @@ export default defineConfig({
       {
         test: {
           name: "machine",
-          include: ["test/program/**/*.test.ts", "test/runner/**/*.test.ts"],
+          include: ["test/program/**/*.test.ts", "test/runner/**/*.test.ts", "test/deploy/**/*.test.ts"],
           testTimeout: 120_000,
         },
       },

@@ -13,7 +13,7 @@ const HASHED = "/dashboard/assets/";
 const DASHBOARD = "/dashboard/";
 
 /** A file of the web build, or null. Below /dashboard, what is no file is a page that the dashboard routes itself. */
-export async function servePage(env: Env, request: Request): Promise<Response | null> {
+export async function servePage(env: Pick<Env, "ASSETS">, request: Request): Promise<Response | null> {
   if (!env.ASSETS || (request.method !== "GET" && request.method !== "HEAD")) return null;
   const url = new URL(request.url);
   let found = await env.ASSETS.fetch(request);
