@@ -2,6 +2,7 @@ import { EventSourceParserStream } from "eventsource-parser/stream";
 import { useEffect, useRef, useState } from "react";
 import type { CallInput } from "../../contracts/client.ts";
 import type { OperationName } from "../../contracts/operations/index.ts";
+import { pauseUntilHeard } from "./connection.ts";
 import { isCode } from "./errors.ts";
 import { useSession } from "./session.ts";
 
@@ -87,7 +88,7 @@ export function useLive<K extends OperationName>({ name, input, enabled, onEvent
         if (stop.signal.aborted) return;
         setState(failures >= GIVE_WAY_AFTER ? "polling" : "reconnecting");
         const ms = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length - 1)] ?? 20_000;
-        await new Promise((resolve) => setTimeout(resolve, ms * (0.75 + Math.random() / 2)));
+        await pauseUntilHeard(ms * (0.75 + Math.random() / 2));
       }
     };
     setState("connecting");

@@ -29,10 +29,17 @@ const ALL_MAX = 20_000;
 
 export function createQueryClient(): QueryClient {
   const heard = () => setConnectionLost(false);
-  const failed = (error: unknown) => setConnectionLost(isOffline(error));
-  return new QueryClient({
-    queryCache: new QueryCache({ onSuccess: heard, onError: failed }),
-    mutationCache: new MutationCache({ onSuccess: heard, onError: failed }),
+  const failed = (error: unknown, asksWho = false) => {
+    setConnectionLost(isOffline(error));
+    // The session has ended: who one is is asked again, and that leads to the sign-in.
+    if (isCode(error, "UNAUTHENTICATED") && !asksWho) void client.invalidateQueries({ queryKey: ["me"] });
+  };
+  const client: QueryClient = new QueryClient({
+    queryCache: new QueryCache({
+      onSuccess: heard,
+      onError: (error, query) => failed(error, query.queryKey[0] === "me"),
+    }),
+    mutationCache: new MutationCache({ onSuccess: heard, onError: (error) => failed(error) }),
     defaultOptions: {
       queries: {
         networkMode: "always",
@@ -44,6 +51,7 @@ export function createQueryClient(): QueryClient {
       mutations: { networkMode: "always" },
     },
   });
+  return client;
 }
 
 export const keyOf = (workspace: string, name: OperationName, input: unknown = {}): unknown[] => [

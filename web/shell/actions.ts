@@ -8,22 +8,29 @@ export interface PageAction {
   run: () => void;
 }
 
+/** Whoever offers actions now, in the order in which they came. */
+const sources = new Map<object, readonly PageAction[]>();
 let current: readonly PageAction[] = [];
 const listeners = new Set<() => void>();
 
-function set(actions: readonly PageAction[]): void {
-  current = actions;
+function changed(): void {
+  current = [...sources.values()].flat();
   for (const listener of listeners) listener();
 }
 
-/** Offers a page's actions while it is shown. Those that are not allowed are not to be in the list. */
+/** Offers actions while the caller is shown. Those that are not allowed are not to be in the list. */
 export function usePageActions(actions: readonly PageAction[]): void {
   const signature = actions.map(({ id, label }) => `${id}:${label}`).join("|");
   // The page's own functions change with each render; what is offered changes with the signature.
   // biome-ignore lint/correctness/useExhaustiveDependencies: see above
   useEffect(() => {
-    set(actions);
-    return () => set([]);
+    const source = {};
+    sources.set(source, actions);
+    changed();
+    return () => {
+      sources.delete(source);
+      changed();
+    };
   }, [signature]);
 }
 

@@ -1,3 +1,4 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { BookOpen, CircleHelp, CloudOff, Menu as MenuIcon, Search, X } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
@@ -65,6 +66,7 @@ function LostBanner() {
 /** What stands around every page: where you are, where you can go, and what holds everywhere. */
 export function AppShell() {
   const navigate = useNavigate();
+  const queries = useQueryClient();
   const actions = useCurrentActions();
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
   const [drawer, setDrawer] = useState(false);
@@ -78,6 +80,7 @@ export function AppShell() {
     ...pageKeys,
     "mod+k": () => setOpen("palette"),
     "?": () => setOpen("help"),
+    r: () => void queries.invalidateQueries(),
     "[": () => setNarrow((now) => !now),
     "/": () => document.querySelector<HTMLInputElement>("main input[type=search]")?.focus(),
   });

@@ -10,6 +10,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["j / k", "Next, previous row of a table"],
   ["Enter", "Open the row"],
   ["/", "Search or filter the page"],
+  ["r", "Read the page's data again"],
   ["[", "Hide or show the sidebar"],
 ];
 

@@ -89,6 +89,16 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
                   ))}
                 </Command.Group>
               )}
+              <Command.Group heading="Data" className={GROUP}>
+                <Command.Item
+                  value="Refresh, read again"
+                  onSelect={act(() => void queries.invalidateQueries())}
+                  className={ITEM}
+                >
+                  Read the page's data again
+                  <kbd className="ml-auto text-xs text-faint">r</kbd>
+                </Command.Item>
+              </Command.Group>
               <Command.Group heading="Appearance and help" className={GROUP}>
                 {(["light", "dark", "system"] as const).map((theme) => (
                   <Command.Item

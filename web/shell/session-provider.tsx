@@ -25,12 +25,13 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   const go = (workspace: string) =>
     void navigate({ to: ".", search: (old: object) => ({ ...old, workspace }), replace: true } as never);
 
-  const lostMemory = me.error !== null && search.workspace === undefined && named !== undefined;
+  const lostMemory =
+    isCode(me.error, "FORBIDDEN", "NOT_FOUND") && search.workspace === undefined && named !== undefined;
   const workspace = me.data?.workspace ?? null;
   const choices = me.data?.workspaces ?? [];
   const first = choices[0]?.id;
   useEffect(() => {
-    if (lostMemory && isCode(me.error, "FORBIDDEN", "NOT_FOUND")) {
+    if (lostMemory) {
       // It was remembered, and is no longer ours.
       remember("workspace", null);
       remembered.current = null;

@@ -1,6 +1,7 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { type ReactNode, useEffect, useRef } from "react";
+import { usePageActions } from "../shell/actions.ts";
 import { cx } from "./class.ts";
 
 export interface Crumb {
@@ -31,6 +32,11 @@ export function Page({
   children: ReactNode;
 }) {
   const ref = useRef<HTMLHeadingElement>(null);
+  const navigate = useNavigate();
+  const up = crumbs.at(-1);
+  usePageActions(
+    up ? [{ id: "up", label: `Go up to ${up.label}`, key: "u", run: () => void navigate({ to: up.to } as never) }] : [],
+  );
   useEffect(() => {
     document.title = `${title} · Everdict Edge`;
   }, [title]);

@@ -15,12 +15,19 @@ export interface Series {
 const COLORS = ["--accent", "--ok-solid", "--warn-solid", "--info-solid", "--bad-solid", "--idle-solid"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [1, 2]];
 const HEIGHT = 220;
+/** Steps of an axis of counts: none between two whole numbers. */
+const WHOLE = [1, 2, 5]
+  .flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power))
+  .sort((a, b) => a - b);
 
 const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** All series over one set of times, as uPlot wants them. */
-function aligned(series: readonly Series[]): uPlot.AlignedData {
+/** All series over one set of times, as uPlot wants them; at least `spanSec` of it. */
+function aligned(series: readonly Series[], spanSec: number): uPlot.AlignedData {
   const times = [...new Set(series.flatMap(({ points }) => points.map(([at]) => at)))].sort((a, b) => a - b);
+  const first = times[0] ?? 0;
+  const last = times.at(-1) ?? 0;
+  if (last - first < spanSec) times.unshift(last - spanSec);
   const rows = series.map(({ points }) => {
     const known = new Map(points);
     return times.map((at) => known.get(at) ?? null);
@@ -34,6 +41,7 @@ export function TimeChart({
   series,
   format,
   max,
+  least = 1,
   spanSec = 60,
   className,
 }: {
@@ -42,6 +50,8 @@ export function TimeChart({
   format: (value: number) => string;
   /** Top of the scale; absent: the largest value. */
   max?: number;
+  /** Top of the scale at least; values are whole numbers then. */
+  least?: number;
   /** The time that is shown at least, so that one point does not stand in a span of years. */
   spanSec?: number;
   className?: string;
@@ -50,9 +60,9 @@ export function TimeChart({
   const chart = useRef<uPlot | null>(null);
   const dark = useDark();
   const names = series.map(({ label: name }) => name).join("\n");
-  const data = aligned(series);
-  const latest = useRef({ data, series, format, max, spanSec });
-  latest.current = { data, series, format, max, spanSec };
+  const data = aligned(series, spanSec);
+  const latest = useRef({ data, series, format, max, least });
+  latest.current = { data, series, format, max, least };
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another theme or other series need another chart; new data does not
   useEffect(() => {
@@ -71,15 +81,23 @@ export function TimeChart({
         height: HEIGHT,
         cursor: { drag: { x: false, y: false } },
         scales: {
-          x: {
-            time: true,
-            range: (_, low, high) => [Math.min(low, high - latest.current.spanSec), high],
+          x: { time: true },
+          y: {
+            range: (_, low, high) => [
+              Math.min(0, low),
+              latest.current.max ?? Math.max(latest.current.least, high * 1.1),
+            ],
           },
-          y: { range: (_, low, high) => [Math.min(0, low), latest.current.max ?? Math.max(1, high * 1.1)] },
         },
         axes: [
           { ...axis, font },
-          { ...axis, font, size: 56, values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)) },
+          {
+            ...axis,
+            font,
+            size: 56,
+            ...(now.max === undefined ? { incrs: WHOLE } : {}),
+            values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),
+          },
         ],
         series: [
           {},

@@ -202,7 +202,7 @@ describe.skipIf(noBrowser !== null)("the frame around every page", () => {
     const { id } = await lab.client.call("submit_run", {
       body: {
         harness: { id: "shell", version: "1.0.0" },
-        case: { id: "survivor", task: "for i in $(seq 1 200); do echo beat $i; sleep 0.2; done" },
+        case: { id: "survivor", task: "for i in $(seq 1 900); do echo beat $i; sleep 0.2; done" },
         runtime: "self",
       },
     } as never);

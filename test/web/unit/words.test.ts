@@ -6,6 +6,7 @@ import { oneOf, parseSearch, searchOf, stringifySearch, text } from "../../../we
 import { mayDo } from "../../../web/api/session.ts";
 import { check, EMPTY, errorsByField, requestOf } from "../../../web/pages/scorecards/form-values.ts";
 import { type Preview, predict } from "../../../web/pages/scorecards/predict.ts";
+import { curlOf } from "../../../web/ui/api-call.tsx";
 import { waitWords } from "../../../web/ui/waiting.tsx";
 import { duration, percent, plural, relative } from "../../../web/ui/words.ts";
 
@@ -143,4 +144,10 @@ test("what will happen is said in figures", () => {
   ]);
   const off = { ...preview, targets: [choice({ online: false, queued: 0, slots: null })] };
   expect(predict(off, ["gpu"], 4, undefined)[1]).toContain("offline");
+});
+
+test("the call of a page can be pasted into a terminal, and carries no key", () => {
+  expect(curlOf("https://edge.example", "acme", "list_runs", { query: { status: "failed" } })).toBe(
+    `curl -s 'https://edge.example/runs?status=failed' \\\n  -H "Authorization: Bearer $EVERDICT_API_KEY" \\\n  -H 'X-Everdict-Workspace: acme'`,
+  );
 });

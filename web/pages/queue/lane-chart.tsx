@@ -50,6 +50,7 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
             label="Memory in use by target"
             series={budgets.map(([target, samples]) => lineOf(target, samples, ({ memoryMb }) => memoryMb))}
             format={(value) => memory(Math.round(value))}
+            least={1_024}
             spanSec={SPAN_SEC}
           />
         </Panel>

@@ -1,6 +1,7 @@
 import { CircleX } from "lucide-react";
 import type { Failure } from "../../../contracts/run.ts";
 import { Chip } from "../../ui/status.tsx";
+import { plainText } from "./log-lines.ts";
 import { CLASS_WORDS, stageWords } from "./run-words.ts";
 
 /** Why there is no measurement: the cause and the knob in words, then the infrastructure's own. */
@@ -21,7 +22,7 @@ export function FailurePanel({ failure }: { failure: Failure }) {
         <Verbatim title="In the infrastructure's words" lines={failure.placement.events} />
       )}
       {failure.logTail !== undefined && failure.logTail !== "" && (
-        <Verbatim title="Last output" lines={failure.logTail.replace(/\n$/, "").split("\n").slice(-20)} />
+        <Verbatim title="Last output" lines={plainText(failure.logTail).replace(/\n$/, "").split("\n").slice(-20)} />
       )}
     </section>
   );

@@ -7,6 +7,7 @@ import { Empty } from "../../ui/states.tsx";
 import { Status } from "../../ui/status.tsx";
 import { bytes, duration, percent, score } from "../../ui/words.ts";
 import { FailurePanel, Verbatim } from "./failure.tsx";
+import { plainText } from "./log-lines.ts";
 
 type Score = NonNullable<Run["result"]>["scores"][number];
 
@@ -72,7 +73,7 @@ export function ResultPanel({ run }: { run: Run }) {
       )}
       {result.stdoutTail !== "" && (
         <Panel title="Standard output">
-          <Verbatim title="The last 4 KiB" lines={[result.stdoutTail]} />
+          <Verbatim title="The last 4 KiB" lines={[plainText(result.stdoutTail)]} />
         </Panel>
       )}
     </div>

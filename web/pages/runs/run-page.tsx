@@ -7,6 +7,7 @@ import { useRead, useWrite } from "../../api/queries.ts";
 import { useMay, useSession } from "../../api/session.ts";
 import { runRoute } from "../../routes/evaluate.tsx";
 import { usePageActions } from "../../shell/actions.ts";
+import { ApiCall } from "../../ui/api-call.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Id } from "../../ui/copy.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
@@ -102,6 +103,7 @@ export function RunPage() {
               {log.state === "polling" ? "live updates are off, asking instead" : "reconnecting"}
             </span>
           )}
+          <ApiCall name="get_run" input={{ params: { id } }} />
           {cancellable && (
             <Button kind="danger" icon={<Ban aria-hidden className="size-3.5" />} onClick={askCancel}>
               Cancel
@@ -197,7 +199,7 @@ function Overview({ run }: { run: Run }) {
               run.scorecardId === null ? (
                 "none"
               ) : (
-                <Link key="s" to="/scorecards/$id" params={{ id: run.scorecardId }} className="truncate underline">
+                <Link key="s" to="/scorecards/$id" params={{ id: run.scorecardId }} className="break-all underline">
                   {run.scorecardId}
                 </Link>
               ),

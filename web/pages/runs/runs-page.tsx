@@ -32,7 +32,11 @@ const COLUMNS: readonly Column<Run>[] = [
     cell: (run) => (
       <span className="flex items-center gap-2">
         <Status status={shownStatus(run)} />
-        {run.waiting && <WaitingWord waiting={run.waiting} />}
+        {run.waiting && (
+          <span className="max-sm:hidden">
+            <WaitingWord waiting={run.waiting} />
+          </span>
+        )}
         {run.failure && <code className="text-xs text-bad">{run.failure.code}</code>}
       </span>
     ),

@@ -35,6 +35,7 @@ function columnsOf(trials: number): readonly Column<Cell>[] {
     id: "trial",
     header: "Trial",
     width: "w-16",
+    from: "sm",
     numeric: true,
     cell: (cell) => cell.trial,
     sortBy: (cell) => cell.trial,

@@ -27,7 +27,7 @@ function SideCell({ side }: { side: Side }) {
   return (
     <span className="inline-flex items-center gap-2">
       <span className="w-9 text-right tabular-nums">{score(side.score)}</span>
-      <Status status={status} bare />
+      <Status status={status} bare className="max-sm:!hidden" />
     </span>
   );
 }
@@ -54,8 +54,8 @@ const COLUMNS: readonly Column<Row>[] = [
     ),
     sortBy: ({ caseId }) => caseId,
   },
-  { id: "a", header: "A", width: "w-44", cell: ({ a }) => <SideCell side={a} />, sortBy: ({ a }) => a?.score },
-  { id: "b", header: "B", width: "w-44", cell: ({ b }) => <SideCell side={b} />, sortBy: ({ b }) => b?.score },
+  { id: "a", header: "A", width: "w-20 sm:w-44", cell: ({ a }) => <SideCell side={a} />, sortBy: ({ a }) => a?.score },
+  { id: "b", header: "B", width: "w-20 sm:w-44", cell: ({ b }) => <SideCell side={b} />, sortBy: ({ b }) => b?.score },
   {
     id: "difference",
     header: "B − A",
@@ -87,7 +87,7 @@ function Choice({
   onChange: (id: string) => void;
 }) {
   return (
-    <Field label={label} className="min-w-0 flex-1">
+    <Field label={label} className="min-w-0 flex-1 basis-64">
       {(control) => (
         <Select {...control} value={value ?? ""} onChange={(event) => onChange(event.target.value)}>
           <option value="" disabled>

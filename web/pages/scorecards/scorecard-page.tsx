@@ -7,6 +7,7 @@ import { useRead, useWrite } from "../../api/queries.ts";
 import { useMay, useSession } from "../../api/session.ts";
 import { type ShownStatus, scorecardRoute } from "../../routes/evaluate.tsx";
 import { usePageActions } from "../../shell/actions.ts";
+import { ApiCall } from "../../ui/api-call.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Id } from "../../ui/copy.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
@@ -89,6 +90,7 @@ export function ScorecardPage() {
               {live === "polling" ? "live updates are off, asking instead" : "reconnecting"}
             </span>
           )}
+          <ApiCall name="get_scorecard" input={{ params: { id } }} />
           {card && !open && (
             <Link to="/scorecards/compare" search={{ b: id }} className={buttonClass()}>
               <GitCompare aria-hidden className="size-3.5" />
@@ -303,11 +305,11 @@ function WhyWaiting({ card }: { card: Scorecard }) {
   const run = waiting.find((each) => each.waiting?.reason !== "concurrency") ?? waiting[0];
   const words = run?.waiting ? waitWords(run.waiting) : null;
   return (
-    <p className="-mt-2 flex min-h-6 min-w-0 items-center gap-2" role="status">
+    <p className="-mt-2 flex min-h-6 min-w-0 items-center gap-x-2 gap-y-1 max-md:flex-wrap" role="status">
       {run?.waiting && words && card.progress.queued > 0 ? (
         <>
           <Chip tone={words.tier === "never" ? "bad" : words.tier === "silent" ? "warn" : "idle"}>{words.title}</Chip>
-          <span className="min-w-0 truncate text-muted" title={run.waiting.detail}>
+          <span className="min-w-0 truncate text-muted max-md:hidden" title={run.waiting.detail}>
             {run.waiting.detail}
           </span>
           <Link to="/runs/$id" params={{ id: run.id }} className="shrink-0 text-accent underline underline-offset-2">
