@@ -85,7 +85,9 @@ async function story(): Promise<number> {
       card.kill("SIGTERM");
       return 130;
     }
-    console.log(`\n${server.url}/dashboard/ shows it; a case fails its grade on purpose, so the pass rate is below 100 %`);
+    console.log(
+      `\n${server.url}/dashboard/ shows it; a case fails its grade on purpose, so the pass rate is below 100 %`,
+    );
     if (!once) {
       console.log("serving until Ctrl-C; try: npm run everdict -- runs list");
       await told;
