@@ -1,18 +1,25 @@
 import { Logger, makeWorkerUtils, type Runner, type RunnerOptions, run } from "graphile-worker";
+import { OUTCOME } from "../test/support/protocol-runner.ts";
 import { BATCH, type Figures, JOBS, type Latency, latencyOf, SAMPLES, sleep, WORKERS } from "./measure.ts";
 import { startPostgres } from "./services.ts";
 
 const logger = new Logger(() => () => undefined);
 
-async function throughput(url: string, preset: RunnerOptions["preset"], concurrentJobs: number): Promise<number> {
+async function throughput(
+  url: string,
+  preset: RunnerOptions["preset"],
+  concurrentJobs: number,
+  job: string | null = null,
+): Promise<number> {
   const utils = await makeWorkerUtils({ connectionString: url, logger });
   await utils.migrate();
-  await utils.withPgClient((client) =>
-    client.query(
-      "select graphile_worker.add_job('j', json_build_object('i', s.i)) from generate_series(1, $1::int) as s(i)",
-      [JOBS],
-    ),
-  );
+  await utils.withPgClient(async (client) => {
+    await client.query("create table if not exists results (job bigint primary key, outcome json not null)");
+    await client.query(
+      "select graphile_worker.add_job('j', coalesce($2::json, json_build_object('i', s.i))) from generate_series(1, $1::int) as s(i)",
+      [JOBS, job],
+    );
+  });
   let done = 0;
   const started = performance.now();
   const runner = await run({
@@ -20,7 +27,14 @@ async function throughput(url: string, preset: RunnerOptions["preset"], concurre
     logger,
     noHandleSignals: true,
     pollInterval: 1_000,
-    taskList: { j: async () => void done++ },
+    taskList: {
+      j: async (_, helpers) => {
+        // It keeps no results by itself; whoever needs them writes them.
+        if (job !== null)
+          await helpers.query("insert into results values ($1, $2)", [helpers.job.id, JSON.stringify(OUTCOME)]);
+        done++;
+      },
+    },
     preset: { ...preset, worker: { ...preset?.worker, concurrentJobs } },
   });
   while (done < JOBS) await sleep(5);
@@ -58,7 +72,7 @@ async function wake(url: string, idle: number): Promise<Latency> {
   return latencyOf(samples);
 }
 
-export async function graphile(idle: readonly number[]): Promise<Figures> {
+export async function graphile(idle: readonly number[], job: string): Promise<Figures> {
   const postgres = await startPostgres();
   const url = `postgres://bench@127.0.0.1:${postgres.port}/postgres`;
   try {
@@ -67,6 +81,7 @@ export async function graphile(idle: readonly number[]): Promise<Figures> {
       worker: { localQueue: { size: BATCH }, completeJobBatchDelay: 0, failJobBatchDelay: 0, maxPoolSize: 10 },
     };
     const batched = await throughput(url, batching, BATCH);
+    const sameWork = await throughput(url, batching, BATCH, job);
     const latencies = new Map<number, Latency>();
     for (const count of idle) latencies.set(count, await wake(url, count));
     return {
@@ -74,6 +89,7 @@ export async function graphile(idle: readonly number[]): Promise<Figures> {
       durability: "PostgreSQL, fsync and synchronous_commit on",
       single,
       batched,
+      sameWork,
       wake: latencies,
     };
   } finally {

@@ -23,6 +23,8 @@ export interface Figures {
   durability: string;
   single: number;
   batched: number;
+  /** As batched, but every job carries what ours does (a whole program) and its result is stored. */
+  sameWork: number;
   /** Idle workers waiting beside the one that gets the job. */
   wake: Map<number, Latency>;
 }

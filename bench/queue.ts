@@ -24,6 +24,9 @@ function print(all: readonly Figures[]): void {
     console.log(
       `  batched  ${rounded(figures.batched)} jobs/s${figures === own ? "" : `   ratio ${(own.batched / figures.batched).toFixed(2)}`}`,
     );
+    console.log(
+      `  batched, same job and its result stored   ${rounded(figures.sameWork)} jobs/s${figures === own ? "" : `   ratio ${(own.sameWork / figures.sameWork).toFixed(2)}`}`,
+    );
     for (const [idle, { p50, p99 }] of figures.wake) {
       const mine = own.wake.get(idle);
       const ratio =
@@ -36,5 +39,6 @@ function print(all: readonly Figures[]): void {
 }
 
 await ensureBuilt();
-print([await everdict(IDLE), await graphile(IDLE), await bullmq(IDLE)]);
+const { figures, job } = await everdict(IDLE);
+print([figures, await graphile(IDLE, job), await bullmq(IDLE, job)]);
 process.exit(0);
