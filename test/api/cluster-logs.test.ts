@@ -1,38 +1,10 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { TransportRequest } from "../../worker/backends/transport/transport.ts";
-import { FakeNomad } from "../support/fake-nomad/fake-nomad.ts";
+import { expect, test } from "vitest";
 import type { FakeAllocation } from "../support/fake-nomad/model.ts";
-import { type Api, apiWith, env, NOMAD, workspace } from "./support.ts";
+import { CREDENTIAL, fakeCluster, RUNTIME } from "./fake-cluster.ts";
+import { type Api, apiWith, env, workspace } from "./support.ts";
 
-const TOKEN = "3e0f7c0a-6e6b-4a53-9a0b-5f5c7f2f9a11";
 const SECRET = "agent-key-value-1";
-let nomad: FakeNomad;
-
-beforeAll(() => {
-  vi.stubGlobal("fetch", async (input: string | URL | Request, init?: RequestInit) => {
-    const request = new Request(input, init);
-    const url = new URL(request.url);
-    if (url.host !== "nomad.acme.dev") throw new TypeError("no such host");
-    // A wait inside the fake would be ended from another request, which workerd does not allow.
-    if (url.searchParams.has("index")) await new Promise((resolve) => setTimeout(resolve, 300));
-    url.searchParams.delete("index");
-    const { status, headers, body } = await nomad.transport().fetch({
-      method: request.method as TransportRequest["method"],
-      path: url.pathname + url.search,
-      headers: Object.fromEntries(request.headers),
-      ...(request.body === null ? {} : { body: await request.text() }),
-      signal: request.signal,
-    });
-    return new Response(body, { status, headers });
-  });
-});
-afterAll(() => {
-  vi.unstubAllGlobals();
-});
-beforeEach(() => {
-  nomad = new FakeNomad({ namespaces: ["evals"] });
-  nomad.addToken(TOKEN);
-});
+const cluster = fakeCluster();
 
 interface Running {
   api: Api;
@@ -46,20 +18,19 @@ interface Running {
 /** A run whose container writes what a test lets it write. */
 async function running(): Promise<Running> {
   const { id: workspaceId, api, token } = await workspace();
-  const cluster = { value: TOKEN, use: "cluster", hosts: ["nomad.acme.dev"] };
-  expect((await api.call("PUT", "/secrets/NOMAD_TOKEN", cluster)).status).toBe(204);
+  expect((await api.call("PUT", "/secrets/NOMAD_TOKEN", CREDENTIAL)).status).toBe(204);
   expect((await api.call("PUT", "/secrets/AGENT_KEY", { value: SECRET })).status).toBe(204);
-  expect((await api.call("POST", "/runtimes", { ...NOMAD, constraints: [] })).status).toBe(201);
+  expect((await api.call("POST", "/runtimes", RUNTIME)).status).toBe(201);
   const harness = { spec: { kind: "command", command: "x", env: { KEY: { secretRef: "AGENT_KEY" } } } };
   const case_ = { id: "c1", task: "t", graders: [{ kind: "exit-code" }] };
   const { id: run } = (await api.call("POST", "/runs", { harness, case: case_, runtime: "gpu" })).body;
-  const find = () => nomad.cluster.allocations.find(({ jobId }) => jobId.includes(run.slice("run_".length)));
+  const find = () => cluster.nomad.cluster.allocations.find(({ jobId }) => jobId.includes(run.slice("run_".length)));
   await expect.poll(() => find()?.clientStatus, { timeout: 15_000 }).toBe("running");
   await expect
     .poll(async () => (await api.call("GET", `/runs/${run}`)).body.status, { timeout: 15_000 })
     .toBe("running");
   const alloc = find();
-  const job = alloc && nomad.cluster.jobs.get(alloc.jobId)?.body;
+  const job = alloc && cluster.nomad.cluster.jobs.get(alloc.jobId)?.body;
   const templates = job?.TaskGroups?.[0]?.Tasks?.[0]?.Templates ?? [];
   const holder = templates.find(({ DestPath }) => DestPath === "secrets/nonce")?.EmbeddedTmpl ?? "";
   const nonce = /[0-9a-f]{32}/.exec(atob(/[A-Za-z0-9+/]{40,}=*/.exec(holder)?.[0] ?? ""))?.[0] ?? holder;
@@ -148,7 +119,7 @@ test("a cluster's log streams while it runs, masked over the edges of its pieces
 
   // The last words come with the end: nobody may take a step between.
   const stdout = `${alloc.stdout}the last word`;
-  nomad.cluster.endTask(alloc, {
+  cluster.nomad.cluster.endTask(alloc, {
     exitCode: 0,
     stdout: `the last word\n__EVERDICT_RESULT__ ${nonce} abc=\n`,
     files: endsWith(nonce, stdout, alloc.stderr),
@@ -178,19 +149,19 @@ test("a cluster's log streams while it runs, masked over the edges of its pieces
 test("many watch one log: one of them asks the cluster, and all read the same", async () => {
   const { token, run, alloc } = await running();
   const watchers = Array.from({ length: 8 }, () => ({ stream: events(token, run), seen: [] as Event[] }));
-  const before = nomad.requests.length;
+  const before = cluster.nomad.requests.length;
   const began = Date.now();
   for (const word of ["one", "two", "three"]) {
     alloc.stdout += `${word}\n`;
     await Promise.all(watchers.map(({ stream, seen }) => until(stream, seen, () => liveText(seen).includes(word))));
   }
-  const reads = nomad.requests
+  const reads = cluster.nomad.requests
     .slice(before)
     .filter((line) => line.includes("/fs/logs/") && line.includes("type=stdout"));
   // About one a second, whatever the number of those who watch.
   expect(reads.length).toBeLessThanOrEqual(2 * Math.ceil((Date.now() - began) / 1_000) + 2);
   for (const { seen } of watchers) expect(liveText(seen)).toBe("one\ntwo\nthree\n");
-  nomad.cluster.endTask(alloc, { exitCode: 3 });
+  cluster.nomad.cluster.endTask(alloc, { exitCode: 3 });
   for (const { stream, seen } of watchers) await until(stream, seen, () => seen.at(-1)?.event === "end");
 });
 
@@ -199,7 +170,7 @@ test("a log that nobody watched is in the bucket whole, and what a tail cuts of 
   alloc.stdout += `${"x".repeat(100_000)}\n${SECRET}\nend\n`;
   const live = (await api.call("GET", `/runs/${run}/logs?tailBytes=${SECRET.length}`)).body;
   expect(live).toBe("***\nend\n");
-  nomad.cluster.endTask(alloc, { exitCode: 0, files: endsWith(nonce, "short", "") });
+  cluster.nomad.cluster.endTask(alloc, { exitCode: 0, files: endsWith(nonce, "short", "") });
   await expect
     .poll(async () => (await api.call("GET", `/runs/${run}`)).body.status, { timeout: 30_000 })
     .toBe("succeeded");
@@ -216,10 +187,10 @@ test("a cluster that does not answer stops the log, not the stream", async () =>
   const seen: Event[] = [];
   alloc.stdout += "before\n";
   await until(stream, seen, () => liveText(seen).includes("before"));
-  nomad.faults.plan(/fs\/logs/, { kind: "drop" }, 2);
+  cluster.nomad.faults.plan(/fs\/logs/, { kind: "drop" }, 2);
   alloc.stdout += "after\n";
   await until(stream, seen, () => liveText(seen).includes("after"));
   expect(liveText(seen)).toBe("before\nafter\n");
-  nomad.cluster.endTask(alloc, { exitCode: 1 });
+  cluster.nomad.cluster.endTask(alloc, { exitCode: 1 });
   await until(stream, seen, () => seen.at(-1)?.event === "end");
 });

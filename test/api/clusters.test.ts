@@ -1,41 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { TransportRequest } from "../../worker/backends/transport/transport.ts";
-import { FakeNomad, LEAST_RIGHTS } from "../support/fake-nomad/fake-nomad.ts";
+import { expect, test } from "vitest";
 import { register } from "../support/fake-nomad/register.ts";
-import { type Api, CASE, dev, ECHO, keyFor, NOMAD, workspace } from "./support.ts";
+import { CREDENTIAL, fakeCluster, RUNTIME } from "./fake-cluster.ts";
+import { type Api, CASE, dev, ECHO, keyFor, workspace } from "./support.ts";
 
-const TOKEN = "3e0f7c0a-6e6b-4a53-9a0b-5f5c7f2f9a11";
-let nomad: FakeNomad;
-
-beforeAll(() => {
-  vi.stubGlobal("fetch", async (input: string | URL | Request, init?: RequestInit) => {
-    const request = new Request(input, init);
-    const url = new URL(request.url);
-    if (url.host !== "nomad.acme.dev") throw new TypeError("no such host");
-    const { status, headers, body } = await nomad.transport().fetch({
-      method: request.method as TransportRequest["method"],
-      path: url.pathname + url.search,
-      headers: Object.fromEntries(request.headers),
-      ...(request.body === null ? {} : { body: await request.text() }),
-      signal: request.signal,
-    });
-    return new Response(body, { status, headers });
-  });
-});
-afterAll(() => {
-  vi.unstubAllGlobals();
-});
-beforeEach(() => {
-  nomad = new FakeNomad({ namespaces: ["evals"] });
-  nomad.addToken(TOKEN, [...LEAST_RIGHTS, "node:write"]);
-});
+const cluster = fakeCluster(["node:write"]);
 
 /** A workspace with a runtime on the fake, and its credential stored. */
 async function registered(parts: Record<string, unknown> = {}): Promise<{ id: string; api: Api }> {
   const { id, api } = await workspace();
-  const secret = { value: TOKEN, use: "cluster", hosts: ["nomad.acme.dev"] };
-  expect((await api.call("PUT", "/secrets/NOMAD_TOKEN", secret)).status).toBe(204);
-  expect((await api.call("POST", "/runtimes", { ...NOMAD, constraints: [], ...parts })).status).toBe(201);
+  expect((await api.call("PUT", "/secrets/NOMAD_TOKEN", CREDENTIAL)).status).toBe(204);
+  expect((await api.call("POST", "/runtimes", { ...RUNTIME, ...parts })).status).toBe(201);
   return { id, api };
 }
 
@@ -48,7 +22,7 @@ function addForeign(): void {
     Type: "service",
     TaskGroups: [{ Name: "web", Tasks: [{ Name: "main", Driver: "docker" }], EphemeralDisk: { SizeMB: 300 } }],
   };
-  expect(register(nomad.cluster, { Job: { ...Job, Namespace: "evals" } }, new Set(["evals"])).status).toBe(200);
+  expect(register(cluster.nomad.cluster, { Job: { ...Job, Namespace: "evals" } }, new Set(["evals"])).status).toBe(200);
 }
 
 test("whoever may see a runtime may look at its cluster, and 20 viewers cause one read", async () => {
@@ -70,16 +44,16 @@ test("whoever may see a runtime may look at its cluster, and 20 viewers cause on
       warnings: [],
     });
   }
-  expect(nomad.requests.filter((line) => line.includes("/v1/agent/members"))).toHaveLength(1);
-  expect(nomad.requests.filter((line) => line.includes("/v1/nodes"))).toHaveLength(1);
+  expect(cluster.nomad.requests.filter((line) => line.includes("/v1/agent/members"))).toHaveLength(1);
+  expect(cluster.nomad.requests.filter((line) => line.includes("/v1/nodes"))).toHaveLength(1);
 });
 
 test("an unreachable cluster, an unknown credential and a missing secret are answers", async () => {
   const { api } = await registered();
-  nomad.faults.plan(/./, { kind: "drop" }, Number.POSITIVE_INFINITY);
+  cluster.nomad.faults.plan(/./, { kind: "drop" }, Number.POSITIVE_INFINITY);
   expect((await api.call("GET", INSPECT)).body).toMatchObject({ reachable: false, reason: "connect", nodes: null });
   const { api: bare } = await workspace();
-  await bare.call("POST", "/runtimes", { ...NOMAD, constraints: [] });
+  await bare.call("POST", "/runtimes", RUNTIME);
   expect((await bare.call("GET", INSPECT)).body).toMatchObject({
     reachable: false,
     reason: "misconfigured",
@@ -110,7 +84,7 @@ test("only an admin controls, and only what is ours unless the runtime says othe
     { action: "resizeWorkload", workload: "web", replicas: 1.5 },
   ])
     expect((await api.call("POST", CONTROL, body)).status, JSON.stringify(body)).toBe(400);
-  expect(nomad.requests).toEqual([]);
+  expect(cluster.nomad.requests).toEqual([]);
   expect(await api.call("POST", CONTROL, { action: "stopWorkload", workload: "web" })).toMatchObject({
     status: 403,
     body: { code: "FORBIDDEN", detail: expect.stringContaining("externalControl: true") },
@@ -146,7 +120,7 @@ test("a runtime that says so lets its admin act on what is not ours, and the nex
     200,
   );
   expect((await api.call("POST", CONTROL, { action: "stopWorkload", workload: "web" })).status).toBe(200);
-  expect(nomad.cluster.jobs.get("web")).toMatchObject({ stop: true });
+  expect(cluster.nomad.cluster.jobs.get("web")).toMatchObject({ stop: true });
   const [last] = (await api.call("GET", "/audit")).body.items;
   expect(last).toMatchObject({ action: "runtime.stopWorkload", target: "gpu@1.0.0", detail: { workload: "web" } });
 });
@@ -155,7 +129,7 @@ test("reclaim spares a live attempt, and stopping its unit is seen as an evictio
   const { api } = await registered();
   await api.call("POST", "/harnesses", ECHO);
   const { id: run } = (await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "gpu" })).body;
-  const job = () => [...nomad.cluster.jobs.keys()].find((name) => name.includes(run.slice("run_".length)));
+  const job = () => [...cluster.nomad.cluster.jobs.keys()].find((name) => name.includes(run.slice("run_".length)));
   await expect.poll(job, { timeout: 10_000 }).toBeDefined();
   expect((await api.call("POST", CONTROL, { action: "reclaimIdle" })).body.affected).toEqual([]);
   const { workload } = (await api.call("GET", INSPECT)).body;
@@ -166,12 +140,11 @@ test("reclaim spares a live attempt, and stopping its unit is seen as an evictio
 
 test("of a shared runtime a workspace sees no other's units, and does not control it", async () => {
   const shared = { "x-everdict-workspace": "_shared" };
-  const secret = { value: TOKEN, use: "cluster", hosts: ["nomad.acme.dev"] };
-  expect((await dev.call("PUT", "/secrets/NOMAD_TOKEN", secret, shared)).status).toBe(204);
-  const spec = { ...NOMAD, id: "common", constraints: [] };
+  expect((await dev.call("PUT", "/secrets/NOMAD_TOKEN", CREDENTIAL, shared)).status).toBe(204);
+  const spec = { ...RUNTIME, id: "common" };
   expect((await dev.call("POST", "/runtimes", spec, shared)).status).toBe(201);
   const [one, two] = [await workspace(), await workspace()];
-  const jobs = () => [...nomad.cluster.jobs.keys()];
+  const jobs = () => [...cluster.nomad.cluster.jobs.keys()];
   for (const { api } of [one, two]) {
     await api.call("POST", "/harnesses", ECHO);
     expect((await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "common" })).status).toBe(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type OidcIssuer, oidcIssuer } from "../support/oidc-issuer.ts";
 import { type Api, apiWith, dev } from "./support.ts";
 
@@ -26,9 +26,6 @@ beforeAll(async () => {
   const admin = { "x-everdict-workspace": workspaceId };
   await dev.call("POST", "/workspaces", { id: workspaceId, name: "Acme" });
   await dev.call("PUT", "/members/ada", { role: "member" }, admin);
-});
-afterAll(() => {
-  vi.unstubAllGlobals();
 });
 beforeEach(() => {
   provider.faults = {};

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type Api, apiWith, CASE, env, NOMAD, workspace } from "./support.ts";
 
 /*
@@ -64,9 +64,6 @@ beforeAll(() => {
     dialled.push(new Request(input).url);
     return Promise.resolve(new Response("{}", { status: 302, headers: { location: "http://169.254.169.254/" } }));
   });
-});
-afterAll(() => {
-  vi.unstubAllGlobals();
 });
 beforeEach(() => {
   dialled.length = 0;
