@@ -23,16 +23,11 @@ import { Rate } from "./rate.ts";
 import { RelayStore } from "./store.ts";
 import { type Connection, Streams } from "./streams.ts";
 
-/** What of a connection survives the object's sleep; at most 16 KiB. */
-const Attachment = z.object({
-  generation: z.number(),
-  connectedAt: z.number(),
-  hello: RelayHello.nullable(),
-});
+/** What of a connection survives the object's sleep; what it greeted with is in the store, as an attachment is small. */
+const Attachment = z.object({ generation: z.number(), connectedAt: z.number(), greeted: z.boolean() });
 type Attachment = z.infer<typeof Attachment>;
 
-/** Names that fit into an attachment beside the rest. */
-const ATTACHMENT_CHARS = 8_000;
+const HELLO_CHARS = 64_000;
 /** An error is written so often at most: a broken cluster must not cost a write a request. */
 const ERROR_WRITE_MS = 10_000;
 
@@ -68,14 +63,15 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   async state(): Promise<RelayState> {
     const now = Date.now();
     const live = this.#live(now);
-    const { row } = this.#store;
-    const hello = live?.attachment.hello ?? null;
+    const known = this.#store.hello;
+    // What an absent relay allows is not known.
+    const hello = live === null ? null : known;
     return {
       online: live !== null,
       lastSeenAt: this.#lastSeen(now),
       connectedAt: live ? iso(live.attachment.connectedAt) : null,
-      version: hello?.version ?? row?.version ?? null,
-      hostname: hello?.hostname ?? row?.hostname ?? null,
+      version: known?.version ?? null,
+      hostname: known?.hostname ?? null,
       contexts: hello?.contexts ?? [],
       hosts: hello?.hosts ?? [],
       exec: hello?.exec ?? [],
@@ -115,7 +111,7 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
     for (const socket of this.ctx.getWebSockets())
       this.#drop(socket, CLOSE.replaced, "another connection took the relay's place");
     this.ctx.acceptWebSocket(server);
-    server.serializeAttachment({ generation, connectedAt: Date.now(), hello: null } satisfies Attachment);
+    server.serializeAttachment({ generation, connectedAt: Date.now(), greeted: false } satisfies Attachment);
     return new Response(null, { status: 101, webSocket: client });
   }
 
@@ -128,18 +124,18 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
     }
     const connection = this.#connectionOf(socket, attachment.generation);
     const frame = decodeFrame(new Uint8Array(message));
-    if (frame === null || attachment.hello === null) connection.fail("a message of no known form");
+    if (frame === null || !attachment.greeted) connection.fail("a message of no known form");
     else this.#streams.take(frame, connection);
   }
 
   override async webSocketClose(socket: WebSocket, code: number, reason: string): Promise<void> {
-    this.#gone(socket);
+    this.#gone(socket, Date.now());
     // 1005 and 1006 are for what was never sent; the runtime refuses to send them.
     socket.close(code === 1005 || code === 1006 ? 1000 : code, reason);
   }
 
   override async webSocketError(socket: WebSocket): Promise<void> {
-    this.#gone(socket);
+    this.#gone(socket, Date.now());
   }
 
   #greet(socket: WebSocket, attachment: Attachment, message: string): void {
@@ -154,8 +150,8 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
       this.#drop(socket, CLOSE.upgrade, `the control plane speaks relay protocol ${RELAY_PROTOCOL}`);
       return;
     }
-    socket.serializeAttachment({ ...attachment, hello } satisfies Attachment);
-    this.#store.note({ lastSeenAt: Date.now(), version: hello.version, hostname: hello.hostname });
+    socket.serializeAttachment({ ...attachment, greeted: true } satisfies Attachment);
+    this.#store.greeted(hello, Date.now());
     const { workspace, label } = row;
     const { generation } = attachment;
     socket.send(JSON.stringify({ type: "welcome", workspace, label, generation } satisfies RelayWelcome));
@@ -183,8 +179,7 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   #live(now: number): { socket: WebSocket; attachment: Attachment } | null {
     for (const socket of this.ctx.getWebSockets()) {
       const attachment = attachmentOf(socket);
-      if (attachment === null || attachment.hello === null || attachment.generation !== this.#store.row?.generation)
-        continue;
+      if (!attachment?.greeted || attachment.generation !== this.#store.row?.generation) continue;
       if (now - this.#heardOf(socket, attachment) < SILENCE_MS) return { socket, attachment };
       this.#drop(socket, CLOSE.protocol, "silent for too long");
     }
@@ -198,14 +193,15 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   #lastSeen(now: number): string | null {
     const times = this.ctx.getWebSockets().flatMap((socket) => {
       const attachment = attachmentOf(socket);
-      return attachment?.hello ? [this.#heardOf(socket, attachment)] : [];
+      return attachment?.greeted ? [this.#heardOf(socket, attachment)] : [];
     });
     const last = Math.max(this.#store.row?.lastSeenAt ?? 0, ...times);
     return last === 0 ? null : iso(Math.min(last, now));
   }
 
   #drop(socket: WebSocket, code: number, reason: string): void {
-    this.#gone(socket);
+    const attachment = attachmentOf(socket);
+    if (attachment) this.#gone(socket, this.#heardOf(socket, attachment));
     try {
       socket.close(code, reason);
     } catch {
@@ -214,11 +210,11 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   }
 
   /** What was on its way over a connection ends here, once; a later word of it is not heard. */
-  #gone(socket: WebSocket): void {
+  #gone(socket: WebSocket, seenAt: number): void {
     const attachment = attachmentOf(socket);
     if (attachment === null) return;
     this.#streams.cut(attachment.generation, "the relay's connection broke while the request was on its way");
-    if (attachment.hello !== null) this.#store.note({ lastSeenAt: Date.now() });
+    if (attachment.greeted) this.#store.seen(seenAt);
   }
 
   #noteError({ code, message }: RelayReset): void {
@@ -236,7 +232,7 @@ function attachmentOf(socket: WebSocket): Attachment | null {
 }
 
 function helloOf(message: string): RelayHello | null {
-  if (message.length > ATTACHMENT_CHARS) return null;
+  if (message.length > HELLO_CHARS) return null;
   try {
     const parsed = RelayHello.safeParse(JSON.parse(message));
     return parsed.success ? parsed.data : null;

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { RelayRecord, RelayState } from "../../contracts/relay.ts";
+import { RelayHello } from "../../contracts/relay-protocol.ts";
 
 type LastError = RelayState["lastError"];
 
@@ -10,8 +11,6 @@ const Row = z.object({
   tokenHash: z.string(),
   generation: z.number(),
   lastSeenAt: z.number().nullable(),
-  version: z.string().nullable(),
-  hostname: z.string().nullable(),
 });
 export type RelayRow = z.infer<typeof Row>;
 
@@ -37,8 +36,6 @@ export class RelayStore {
       ...relay,
       generation: old?.generation ?? 0,
       lastSeenAt: old?.lastSeenAt ?? null,
-      version: old?.version ?? null,
-      hostname: old?.hostname ?? null,
     });
   }
 
@@ -49,8 +46,20 @@ export class RelayStore {
     return generation;
   }
 
-  note(parts: Partial<Pick<RelayRow, "lastSeenAt" | "version" | "hostname">>): void {
-    if (this.#row) this.#write({ ...this.#row, ...parts });
+  /** When it was heard of last. */
+  seen(at: number): void {
+    if (this.#row && at > (this.#row.lastSeenAt ?? 0)) this.#write({ ...this.#row, lastSeenAt: at });
+  }
+
+  greeted(hello: RelayHello, at: number): void {
+    this.#kv.put("hello", hello);
+    this.seen(at);
+  }
+
+  /** What the newest connection greeted with. */
+  get hello(): RelayHello | null {
+    const parsed = RelayHello.safeParse(this.#kv.get("hello"));
+    return parsed.success ? parsed.data : null;
   }
 
   noteError(error: NonNullable<LastError>): void {

@@ -18,6 +18,7 @@ export interface RelayOptions {
 }
 
 const STATUS_MS = 250;
+const SHOWN = { contexts: 100, hosts: 100, exec: 50 };
 
 /** One relay process. */
 export class RelayProcess {
@@ -66,9 +67,10 @@ export class RelayProcess {
       instanceId,
       version: RUNNER_VERSION,
       hostname,
-      contexts: [...allowed.contexts],
-      hosts: [...allowed.hosts],
-      exec: [...allowed.exec],
+      // For showing; what is allowed beyond is allowed all the same.
+      contexts: allowed.contexts.slice(0, SHOWN.contexts),
+      hosts: allowed.hosts.slice(0, SHOWN.hosts),
+      exec: allowed.exec.slice(0, SHOWN.exec),
     };
   }
 
