@@ -9,6 +9,10 @@ type Validation = Output<"validate_runtime">;
 const REASONS: Record<string, string> = {
   "ip-address": "its address is a bare IP",
   "private-name": "its name is private",
+  "private-address": "its address is private",
+  loopback: "it is the control plane's own machine",
+  "link-local": "its address is link-local",
+  metadata: "it is a cloud's metadata address",
   "private-ca": "its certificate is signed by a private authority",
   "client-certificate": "it wants a client certificate",
   "exec-plugin": "its credential comes from a command",
@@ -68,6 +72,12 @@ export function ValidationResult({ validation }: { validation: Validation }) {
         <Chip tone={verdict?.tone ?? "idle"}>{verdict?.word ?? reachability.verdict}</Chip>
         <span className="text-muted">{reachability.reasons.map((reason) => REASONS[reason] ?? reason).join("; ")}</span>
       </p>
+      {reachability.command !== null && (
+        <div className="flex items-start gap-1 rounded-md border border-line bg-sunken p-2">
+          <code className="min-w-0 flex-1 text-xs break-all">{reachability.command}</code>
+          <CopyButton text={reachability.command} label="Copy the command" />
+        </div>
+      )}
       {errors.length > 0 && (
         <ul className="flex flex-col gap-1">
           {errors.map(({ path, message }) => (

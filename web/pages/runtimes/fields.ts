@@ -142,8 +142,8 @@ const rest: Section = {
     },
     {
       path: "externalControl",
-      label: "Control may touch units that are not ours",
-      hint: "Off: only units with our labels can be stopped or resized from here.",
+      label: "External control",
+      hint: "Lets control touch units and nodes that are not ours; off, only units with our labels.",
       as: "flag",
     },
     {
@@ -313,8 +313,8 @@ const k8s: readonly Section[] = [
       },
       {
         path: "createNamespace",
-        label: "Create the namespace when it is absent",
-        hint: "Needs the right to.",
+        label: "Create the namespace",
+        hint: "When it is absent; the credential needs the right to.",
         as: "flag",
       },
     ],

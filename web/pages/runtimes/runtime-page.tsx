@@ -86,6 +86,13 @@ export function RuntimePage() {
           <Dot tone={words?.tone ?? "idle"} title={item?.health?.detail ?? words?.help}>
             {words?.word}
           </Dot>
+          {entry.data.relay && (
+            <Link to="/relays" className="hover:underline">
+              <Dot tone={entry.data.relay.online ? "ok" : "bad"}>
+                relay {entry.data.relay.name} {entry.data.relay.online ? "online" : "offline"}
+              </Dot>
+            </Link>
+          )}
         </>
       }
       actions={
