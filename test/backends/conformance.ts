@@ -1,11 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Backend, BackendAttempt, BackendOwner, SeenUnit } from "../../worker/backends/backend.ts";
+import type { Backend, BackendAttempt, BackendOwner, SeenUnit, UnitEnd } from "../../worker/backends/backend.ts";
 import { attemptOf, randomOwner, watched } from "./attempts.ts";
 import { endedBadly, endsOf, endsWell, SCENARIOS } from "./scenarios.ts";
 import type { Target } from "./target.ts";
 
 const WAIT = { waitMs: 5_000 };
 const END_MS = 120_000;
+
+/** The cluster's own words for it stand in the failure's placement. */
+function tellsTheFact(end: UnitEnd): void {
+  if (end.kind !== "failure") throw new Error("has an Outcome");
+  expect(end.failure.placement?.unit).toMatch(/^evd-/);
+  expect(end.failure.placement?.events.join("\n")).toMatch(/\S{4}/);
+}
 
 /** Observes until every unit has ended. */
 export async function observeEnds(
@@ -123,14 +130,18 @@ export function backendConformance(name: string, open: () => Promise<Target>): v
       await target.removeUnit(attempt.job.name);
       const ends = await observeEnds(backend, [attempt], ({ state }) => /finished|absent|stopped/.test(state));
       const seen = ends.get(attempt.job.name);
-      if (seen?.state === "finished") endedBadly(endsOf(seen), { code: "EVICTED", class: "infra", retryable: true });
+      if (seen?.state !== "finished") return;
+      endedBadly(endsOf(seen), { code: "EVICTED", class: "infra", retryable: true });
+      tellsTheFact(endsOf(seen));
     });
 
     test("a pod or allocation evicted by somebody else is EVICTED, class infra, retryable (K 82, N 11)", async () => {
       const attempt = await start({ program: { command: "sleep 60" } });
       await observeEnds(backend, [attempt], ({ state }) => state === "running");
       await target.evictUnit(attempt.job.name);
-      endedBadly(endsOf(await only(attempt)), { code: "EVICTED", class: "infra", retryable: true });
+      const end = endsOf(await only(attempt));
+      endedBadly(end, { code: "EVICTED", class: "infra", retryable: true });
+      tellsTheFact(end);
       await backend.collect([attempt.job.name]);
     });
 
