@@ -110,9 +110,10 @@ function lose(
   out: Effect[],
 ): void {
   const unit = entry.attempt?.unit ?? null;
+  const events = [...(unit?.detail ? [unit.detail] : []), message];
   const failure = {
     ...infraFailure(stage, code, message, retryable),
-    placement: { unit: unit?.name ?? null, node: unit?.node ?? null, events: unit?.detail ? [unit.detail] : [] },
+    placement: { unit: unit?.name ?? null, node: unit?.node ?? null, events },
   };
   const node = unit?.node ?? null;
   failAttempt(state, entry, { kind: "failed", failure, stdout: "", stderr: "", node, durationMs: null }, now, out);

@@ -101,7 +101,12 @@ test("absent once is suspicion, absent twice within 10 s too, absent again after
   expect(lab.settlements).toHaveLength(0);
   lab.advance(1_500);
   lab.turn(observedOf([ref], "absent"));
-  expect(only(lab.settlements).failure).toMatchObject({ code: "UNIT_LOST", class: "infra", retryable: true });
+  expect(only(lab.settlements).failure).toMatchObject({
+    code: "UNIT_LOST",
+    class: "infra",
+    retryable: true,
+    placement: { unit: expect.stringMatching(/^evd-/), events: [expect.stringContaining("is gone")] },
+  });
 });
 
 test("an absence that was read before the unit was known, or is told twice, proves nothing", () => {
