@@ -158,6 +158,29 @@ describe.skipIf(noBrowser !== null)("scorecards", () => {
     await context.close();
   });
 
+  test("without a stream it asks instead, says so, and comes to the same end", async () => {
+    const { page, context } = await openWindow(browser, lab.plane.url);
+    // A proxy between may hold event streams back; nothing else is touched.
+    await page.route(/\/stream$/, (route) => route.abort());
+    const card = await lab.client.call("run_scorecard", {
+      body: {
+        dataset: { id: "mixed" },
+        harness: { id: "shell" },
+        runtime: "self",
+        cases: { ids: ["ok", "slow", "low"] },
+        trials: 3,
+      },
+    } as never);
+    await page.goto(`/dashboard/scorecards/${card.id}`);
+    await page.getByText("live updates are off, asking instead").waitFor({ timeout: 20_000 });
+    await page.getByRole("status").filter({ hasText: "Measured" }).waitFor({ timeout: 40_000 });
+    await expect.poll(() => count(page, "Passed")).toBe(6);
+    await page.getByRole("link", { name: "slow" }).first().click();
+    await page.getByRole("tab", { name: "Log" }).click();
+    await page.getByText("done", { exact: true }).waitFor({ timeout: 20_000 });
+    await context.close();
+  });
+
   test("two are compared case by case, from the list and by address", async () => {
     const ids: string[] = [];
     for (const task of ["exit 1", "exit 0"]) {
@@ -214,6 +237,18 @@ describe.skipIf(noBrowser !== null)("scorecards", () => {
     await page.goto("/dashboard/scorecards/new?dataset=gpus&harness=shell");
     await page.getByRole("list", { name: "My machines: cannot" }).waitFor();
     await expectAccessible(page, `form, ${theme}`);
+    await page.goto("/dashboard/queue?view=hour");
+    await page.getByRole("img", { name: /Runs in flight by target/ }).waitFor();
+    await expectAccessible(page, `queue, last hour, ${theme}`);
+    await page.getByRole("tab", { name: "Now" }).click();
+    await expectAccessible(page, `queue, ${theme}`);
+    const [a, b] = (await lab.client.call("list_scorecards", { query: { limit: 2 } })).items;
+    await page.goto(`/dashboard/scorecards/compare?a=${b?.id}&b=${a?.id}`);
+    await page.getByRole("table", { name: "Cases of both scorecards" }).waitFor();
+    await expectAccessible(page, `comparison, ${theme}`);
+    await page.goto("/dashboard/nowhere");
+    await page.getByText("Nothing is at this address").waitFor();
+    await expectAccessible(page, `no such page, ${theme}`);
     await context.close();
   });
 });

@@ -96,11 +96,12 @@ export function useScorecard(id: string): FollowedScorecard {
       timers.current = { show: 0, reread: 0 };
     };
   }, [id]);
-  // Somebody retried: new runs have taken the place of old ones.
+  // It has ended: what was read before may lack the last runs. Or somebody retried: new runs stand where old ones were.
   const wasOpen = useRef(open);
   useEffect(() => {
-    if (open && !wasOpen.current) void queries.invalidateQueries({ queryKey: gridKey });
+    if (card.data === undefined || open === wasOpen.current) return;
     wasOpen.current = open;
+    void queries.invalidateQueries({ queryKey: gridKey });
   });
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version says when the overlay has changed
