@@ -140,4 +140,21 @@ console.log(JSON.stringify({ apiVersion, kind: "ExecCredential", status }));`,
     expect(fix).toContain("everdict relay --pair");
     expect(fix).toContain(plane.url);
   });
+
+  test("a probe says in the relay's own words what its operator does not allow, and whom nobody trusts", async () => {
+    const client = plane.client();
+    const body = { kind: "k8s" as const, id: "odd", version: "1.0.0", image: mode.image, relay: "office" };
+    const staging = await client.call("probe_runtime", { body: { ...body, context: "staging" } });
+    expect(staging).toMatchObject({ reachable: false, reason: "relay" });
+    expect(staging.detail).toBe(
+      "relay 'office': context 'staging' is not allowed on this relay; its operator adds --allow-context staging",
+    );
+    expect(staging.checks.at(-1)).toMatchObject({ ok: false, fix: "change what the message names" });
+    await store("KUBE_NO_CA", kubeconfig({ server: server.address, user: { token: TOKEN } }));
+    const untrusted = await client.call("probe_runtime", { body: { ...body, kubeconfigSecret: "KUBE_NO_CA" } });
+    expect(untrusted).toMatchObject({ reachable: false, reason: "tls" });
+    expect(untrusted.detail).toContain("certificate-authority-data");
+    const shown = (await client.call("list_relays")).items[0];
+    expect(shown?.lastError?.message).toContain("certificate is not trusted");
+  });
 });

@@ -91,12 +91,23 @@ async function probeThroughRelay(ctx: Context, spec: ClusterSpec, name: string):
   const where = state.hostname === null ? "" : ` on ${state.hostname}`;
   checks.push({ name: "relay", ok: true, detail: `relay '${relay.label}' is connected${where}`, fix: null });
   try {
-    return await ask(ctx, spec, checks);
+    return relayWords(await ask(ctx, spec, checks));
   } catch (error) {
     if (!(error instanceof EverdictError) || error.code !== "UPSTREAM_MISCONFIGURED") throw error;
     checks.push({ name: "credential", ok: false, detail: error.message, fix: "change what the message names" });
     return ended(spec.kind, "credential", error.message, checks);
   }
+}
+
+/** What a relay says of itself is its own reason, and its words name what to change. */
+function relayWords(result: ProbeResult): ProbeResult {
+  const ofRelay = (detail: string): boolean => detail.startsWith("relay '");
+  const checks = result.checks.map((check) =>
+    !check.ok && ofRelay(check.detail) ? { ...check, fix: "change what the message names" } : check,
+  );
+  if (!ofRelay(result.detail)) return { ...result, checks };
+  const reason = result.detail.includes("certificate is not trusted") ? "tls" : "relay";
+  return { ...result, checks, reason };
 }
 
 async function ask(ctx: Context, spec: ClusterSpec, checks: Check[]): Promise<ProbeResult> {

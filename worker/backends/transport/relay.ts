@@ -95,7 +95,6 @@ function errorOf(label: string, { reset, lastSeenAt }: Extract<RelayAnswer, { ok
     uncertain: write && sent,
     // A pause of the lane, not a failure of the cluster.
     ...(code === "offline" || code === "cut" || code === "busy" ? { retryAfterSec: AWAY_SEC } : {}),
-    ...(code === "tls" ? { cause: new Error("the certificate is not trusted") } : {}),
   });
 }
 
