@@ -27,6 +27,7 @@ import type {
   HeartbeatRequest,
   LeaseRequest,
 } from "../../contracts/runner-protocol.ts";
+import { Activity } from "./activity.ts";
 import { Effects, messageOf, type PollAnswer } from "./effects.ts";
 import { jobKey } from "./endings.ts";
 import { Engine } from "./engine.ts";
@@ -39,18 +40,14 @@ import type { Runner } from "./state.ts";
 import { createState, kindOf } from "./state.ts";
 import { Store, type StoredJob } from "./store.ts";
 import { gaugesOf, queueView, runnerViews, runView } from "./views.ts";
+import { WatchedRuns } from "./watched-runs.ts";
 
 /** Largest number of ids, entries or results in one call. */
 const MAX_BATCH = 5_000;
-/** An object that has been idle this long is marked so in D1; runs that come one by one cost no writes there. */
-const IDLE_MARK_MS = 60_000;
 /** A program's JSON text: 768 KiB and its escapes, within a row of 2 MB. */
 const MAX_JOB_CHARS = 1_000_000;
 /** Code of an attempt that ended for a reason which the diagnosis does not know. */
 const UNKNOWN_REASON = "CLUSTER_REASON_UNKNOWN";
-/** Whoever watches says so again more often. */
-const FOLLOWED_MS = 60_000;
-const MAX_FOLLOWED = 5_000;
 
 type Refused = { ok: false; code: "UNAUTHENTICATED" };
 const REFUSED: Refused = { ok: false, code: "UNAUTHENTICATED" };
@@ -68,12 +65,8 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   readonly #polls = new Map<number, (answer: PollAnswer) => void>();
   #engine: Engine;
   #pollIds = 0;
-  /** What D1 was last told: whether this object has live state. */
-  #marked: boolean;
-  #idleSince: number | null = null;
-  #marking = false;
-  /** Until when somebody watches the output of a run. */
-  readonly #followed = new Map<string, number>();
+  readonly #activity: Activity;
+  readonly #watched = new WatchedRuns();
   /** Its own name, as whoever looks says it: a look makes no state. */
   #inspected = "";
 
@@ -93,7 +86,13 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     this.#effects = new Effects(env, this.#store, this.#log, this.#polls);
     const object = this.#store.readMeta("object");
     const hash = this.#store.readMeta("objectHash");
-    this.#marked = this.#store.readMeta("marked") === "1";
+    this.#activity = new Activity({
+      store: this.#store,
+      log: this.#log,
+      isActive: () => this.#isActive(),
+      tell: (active) => env.DISPATCHER.markActive("scheduler", this.#engine.state.object, active),
+      rearm: (at) => this.#engine.rearm(at),
+    });
     const loaded = object !== null && hash !== null;
     this.#engine = this.#engineFor(loaded ? this.#store.load(object, hash) : createState("", ""));
     if (loaded && this.#outbox.pending) this.#outbox.drain();
@@ -108,7 +107,7 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
       perform: (turn) => {
         this.#effects.perform(turn);
         if (turn.effects.some((effect) => effect.kind === "settle")) this.#outbox.drain();
-        this.#mark(turn.now);
+        if (this.#engine.state.object !== "") this.#activity.look(turn.now);
       },
       nonce: () => hex(crypto.getRandomValues(new Uint8Array(16))),
       otherWakeAt: () => this.#otherWakeAt(),
@@ -334,9 +333,7 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
       this.#engine.apply({ type: "observed", observation }, now);
     });
     const now = Date.now();
-    return {
-      followed: observation.units.flatMap(({ runId }) => ((this.#followed.get(runId) ?? 0) > now ? [runId] : [])),
-    };
+    return { followed: observation.units.map(({ runId }) => runId).filter((runId) => this.#watched.has(runId, now)) };
   }
 
   /** Reasons of a cluster that no row of the diagnosis knows: each of them deserves one. */
@@ -357,20 +354,14 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   }
 
   async follow(runId: string): Promise<void> {
-    const now = Date.now();
-    this.#followed.delete(runId);
-    this.#followed.set(runId, now + FOLLOWED_MS);
-    for (const [known, until] of this.#followed) {
-      if (until > now && this.#followed.size <= MAX_FOLLOWED) break;
-      this.#followed.delete(known);
-    }
+    this.#watched.note(runId, Date.now());
   }
 
   async sweep(): Promise<{ active: boolean }> {
     await this.#turn((now) => this.#wake(now));
     this.#outbox.drain();
     // While D1 has the object marked, only the object itself unmarks it: else the next activity would not be marked.
-    return { active: this.#marked || this.#isActive() };
+    return { active: this.#activity.marked || this.#isActive() };
   }
 
   override async alarm(): Promise<void> {
@@ -414,36 +405,9 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
   }
 
   #otherWakeAt(): number | null {
-    const times = [
-      this.#outbox.retryAt,
-      this.#marked && this.#idleSince !== null ? this.#idleSince + IDLE_MARK_MS : null,
-    ];
+    const times = [this.#outbox.retryAt, this.#activity.wakeAt];
     const known = times.filter((time) => time !== null);
     return known.length === 0 ? null : Math.min(...known);
-  }
-
-  /** Tells D1 when the object becomes active, and when it has been idle for a minute. */
-  #mark(now: number): void {
-    const { object } = this.#engine.state;
-    if (object === "" || this.#marking) return;
-    const active = this.#engine.state.entries.size > 0 || this.#isActive();
-    if (active) this.#idleSince = null;
-    else this.#idleSince ??= now;
-    if (active === this.#marked) return;
-    if (!active && now - (this.#idleSince ?? now) < IDLE_MARK_MS) {
-      this.#engine.rearm(now);
-      return;
-    }
-    this.#marking = true;
-    this.env.DISPATCHER.markActive("scheduler", object, active)
-      .then(() => {
-        this.#marked = active;
-        this.#store.writeMeta("marked", active ? "1" : "0");
-      })
-      .catch((error: unknown) => this.#log("mark.failed", { error: messageOf(error) }))
-      .finally(() => {
-        this.#marking = false;
-      });
   }
 }
 
