@@ -1,38 +1,18 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ControlPlane } from "../support/control-plane.ts";
-import { type OidcIssuer, oidcIssuer } from "../support/oidc-issuer.ts";
+import { type OidcServer, oidcEnvironment, oidcServer } from "../support/oidc-server.ts";
 
 let plane: ControlPlane;
-let issuer: string;
-let provider: OidcIssuer;
-const redirects: string[] = [];
-const server = createServer(async (incoming, outgoing) => {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk);
-  const headers = new Headers(incoming.headers as Record<string, string>);
-  const body = incoming.method === "GET" ? {} : { body: Buffer.concat(chunks) };
-  const answer = await provider.fetch(
-    new Request(issuer + incoming.url, { method: incoming.method ?? "GET", headers, ...body }),
-  );
-  outgoing.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-});
+let oidc: OidcServer;
 
 beforeAll(async () => {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  provider = await oidcIssuer(issuer, redirects);
-  plane = await ControlPlane.start({
-    EVERDICT_OIDC_ISSUER: issuer,
-    EVERDICT_OIDC_CLIENT_ID: provider.clientId,
-    EVERDICT_OIDC_CLIENT_SECRET: provider.clientSecret,
-  });
-  redirects.push(`${plane.url}/session/oidc/callback`);
+  oidc = await oidcServer();
+  plane = await ControlPlane.start(oidcEnvironment(oidc));
+  oidc.redirects.push(`${plane.url}/session/oidc/callback`);
 });
 afterAll(async () => {
   await plane?.stop();
-  server.close();
+  oidc?.close();
 });
 
 /** What a browser does with cookies and redirects of one origin, as far as it matters here. */

@@ -3,7 +3,7 @@ import { ArrowDown, ArrowUp } from "lucide-react";
 import { type KeyboardEvent, type MouseEvent, memo, type ReactNode, useCallback, useMemo, useRef } from "react";
 import { cx } from "./class.ts";
 import { type SortKey, sortRows } from "./sort-rows.ts";
-import { ErrorState, SkeletonRows } from "./states.tsx";
+import { ErrorState, Skeleton } from "./states.tsx";
 
 export interface Column<T extends object> {
   /** Also its name in the URL's sort. */
@@ -26,7 +26,7 @@ export interface Column<T extends object> {
 const FROM = { sm: "max-sm:hidden", md: "max-md:hidden", lg: "max-lg:hidden", xl: "max-xl:hidden" };
 const ROW_PX = 36;
 
-interface Props<T extends object> {
+export interface DataTableProps<T extends object> {
   /** Read out as the table's name. */
   label: string;
   columns: readonly Column<T>[];
@@ -53,7 +53,7 @@ const isInteractive = (target: EventTarget): boolean =>
   target instanceof Element && target.closest("a, button, input, select, label, [role=menuitem]") !== null;
 
 /** One table for the whole dashboard: sorted by the URL, walked by j and k, virtual where there are thousands of rows. */
-export function DataTable<T extends object>(props: Props<T>) {
+export function DataTable<T extends object>(props: DataTableProps<T>) {
   const { label, columns, rows, rowId, error, retry, empty, sort, onSort, onOpen, virtual = false, footer } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const sorted = useMemo(() => {
@@ -97,7 +97,7 @@ export function DataTable<T extends object>(props: Props<T>) {
           </tr>
         </thead>
         <tbody onKeyDown={walk}>
-          {rows === undefined && <SkeletonRows rows={8} columns={columns.length} />}
+          {rows === undefined && <Held columns={columns as readonly Column<never>[]} />}
           {before > 0 && <tr aria-hidden style={{ height: before }} />}
           {shown.map((row, at) => (
             <Row
@@ -115,6 +115,19 @@ export function DataTable<T extends object>(props: Props<T>) {
       {footer}
     </div>
   );
+}
+
+/** Rows held for what is being read, of the height and the columns the real ones will have. */
+function Held({ columns }: { columns: readonly Column<never>[] }) {
+  return [0, 1, 2, 3, 4, 5, 6, 7].map((row) => (
+    <tr key={row} className="h-9 border-t border-line first:border-t-0">
+      {columns.map((column, at) => (
+        <td key={column.id} className={cx("px-3", column.from && FROM[column.from])}>
+          {!column.quiet && <Skeleton className={cx("h-3", at === 0 ? "w-32 max-w-full" : "w-12 max-w-full")} />}
+        </td>
+      ))}
+    </tr>
+  ));
 }
 
 interface RowProps {

@@ -59,22 +59,3 @@ export function ErrorState({ error, retry, className }: { error: unknown; retry?
 export function Skeleton({ className }: { className?: string }) {
   return <span aria-hidden className={cx("pulse block rounded bg-idle-soft", className)} />;
 }
-
-/** Rows held for a table, of the height the real ones will have. */
-export function SkeletonRows({ rows, columns }: { rows: number; columns: number }) {
-  return (
-    <>
-      {Array.from({ length: rows }, (_, row) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
-        <tr key={row} className="h-9 border-t border-line">
-          {Array.from({ length: columns }, (_, column) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
-            <td key={column} className="px-3">
-              <Skeleton className={cx("h-3", column === 0 ? "w-40" : "w-16")} />
-            </td>
-          ))}
-        </tr>
-      ))}
-    </>
-  );
-}

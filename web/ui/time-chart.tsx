@@ -94,7 +94,7 @@ export function TimeChart({
           {
             ...axis,
             font,
-            size: 56,
+            size: 72,
             ...(now.max === undefined ? { incrs: WHOLE } : {}),
             values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),
           },

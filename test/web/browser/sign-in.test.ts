@@ -1,37 +1,17 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type OidcIssuer, oidcIssuer } from "../../support/oidc-issuer.ts";
+import { type OidcServer, oidcEnvironment, oidcServer } from "../../support/oidc-server.ts";
 import { expectAccessible, Lab, launchBrowser, noBrowser, openWindow } from "./support.ts";
 
 describe.skipIf(noBrowser !== null)("who is signed in", () => {
   let lab: Lab;
   let browser: Browser;
-  let provider: OidcIssuer;
-  let issuer: string;
-  const redirects: string[] = [];
-  const server = createServer(async (incoming, outgoing) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk);
-    const headers = new Headers(incoming.headers as Record<string, string>);
-    const body = incoming.method === "GET" ? {} : { body: Buffer.concat(chunks) };
-    const answer = await provider.fetch(
-      new Request(issuer + incoming.url, { method: incoming.method ?? "GET", headers, ...body }),
-    );
-    outgoing.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-  });
+  let oidc: OidcServer;
 
   beforeAll(async () => {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    provider = await oidcIssuer(issuer, redirects);
-    lab = await Lab.start({
-      EVERDICT_OIDC_ISSUER: issuer,
-      EVERDICT_OIDC_CLIENT_ID: provider.clientId,
-      EVERDICT_OIDC_CLIENT_SECRET: provider.clientSecret,
-    });
-    redirects.push(`${lab.plane.url}/session/oidc/callback`);
+    oidc = await oidcServer();
+    lab = await Lab.start(oidcEnvironment(oidc));
+    oidc.redirects.push(`${lab.plane.url}/session/oidc/callback`);
     browser = await launchBrowser();
     await lab.harness();
     await lab.client.call("create_runtime", {
@@ -52,7 +32,7 @@ describe.skipIf(noBrowser !== null)("who is signed in", () => {
   afterAll(async () => {
     await browser?.close();
     await lab?.stop();
-    server.close();
+    oidc?.close();
   });
 
   const keyOf = async (role: "viewer" | "member" | "admin") =>
@@ -147,7 +127,7 @@ describe.skipIf(noBrowser !== null)("who is signed in", () => {
     );
     expect(me).toMatchObject({ subject: "ada", role: "member", personal: true });
     expect(conduct.errors).toEqual([]);
-    expect(conduct.foreign.every((url) => url.startsWith(issuer))).toBe(true);
+    expect(conduct.foreign.every((url) => url.startsWith(oidc.issuer))).toBe(true);
     await context.close();
   });
 });

@@ -72,9 +72,10 @@ export async function openWindow(
   return { context, page, conduct };
 }
 
-/** No violation that axe knows, in the theme that is shown. */
-export async function expectAccessible(page: Page, where: string): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
+/** No violation that axe knows, in the theme that is shown. @param rules only these; all of them by default */
+export async function expectAccessible(page: Page, where: string, rules?: string[]): Promise<void> {
+  const builder = new AxeBuilder({ page });
+  const { violations } = await (rules ? builder.withRules(rules) : builder).analyze();
   const found = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(" | ")}`);
   expect(found, `axe on ${where}`).toEqual([]);
 }

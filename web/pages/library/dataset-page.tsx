@@ -5,9 +5,10 @@ import { useMay } from "../../api/session.ts";
 import { datasetRoute } from "../../routes/library.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
@@ -139,27 +140,15 @@ export function DatasetPage() {
       }
     >
       <div className="grid gap-4 lg:grid-cols-[1fr_18rem]">
-        <div className="min-w-0 rounded-lg border border-line bg-surface">
-          <DataTable
-            label="Cases"
-            columns={columns}
-            rows={cases.items}
-            rowId={(one) => one.id}
-            error={cases.error}
-            retry={() => void cases.refetch()}
-            onOpen={(one) => set({ case: one.id })}
-            empty={<Empty title="It has no cases" />}
-            footer={
-              cases.hasNextPage ? (
-                <div className="border-t border-line p-2 text-center">
-                  <Button small busy={cases.isFetchingNextPage} onClick={() => void cases.fetchNextPage()}>
-                    Load more
-                  </Button>
-                </div>
-              ) : undefined
-            }
-          />
-        </div>
+        <ListTable
+          label="Cases"
+          columns={columns}
+          rows={cases.items}
+          rowId={(one) => one.id}
+          query={cases}
+          onOpen={(one) => set({ case: one.id })}
+          empty={<Empty title="It has no cases" />}
+        />
         <Versions versions={item.versions} shown={version} show={(next) => set({ version: next })} />
       </div>
       <Modal

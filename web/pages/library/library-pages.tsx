@@ -6,9 +6,10 @@ import { useMay } from "../../api/session.ts";
 import { datasetsRoute, harnessesRoute } from "../../routes/library.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
 
@@ -120,29 +121,26 @@ function List({
           onChange={(archived) => set({ archived })}
         />
       </div>
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label={title}
-          columns={columns}
-          rows={rows}
-          rowId={(item) => `${item.owner}/${item.id}`}
-          error={query.error}
-          retry={() => void query.refetch()}
-          sort={search.sort}
-          onSort={(sort) => set({ sort })}
-          onOpen={open}
-          empty={
-            needle !== undefined ? (
-              <Empty
-                title="Nothing has this in its name"
-                action={<Button onClick={() => set({ q: undefined })}>Clear filter</Button>}
-              />
-            ) : (
-              empty
-            )
-          }
-        />
-      </div>
+      <ListTable
+        label={title}
+        columns={columns}
+        rows={rows}
+        rowId={(item) => `${item.owner}/${item.id}`}
+        query={query}
+        sort={search.sort}
+        onSort={(sort) => set({ sort })}
+        onOpen={open}
+        empty={
+          needle !== undefined ? (
+            <Empty
+              title="Nothing has this in its name"
+              action={<Button onClick={() => set({ q: undefined })}>Clear filter</Button>}
+            />
+          ) : (
+            empty
+          )
+        }
+      />
     </Page>
   );
 }

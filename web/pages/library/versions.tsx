@@ -8,11 +8,13 @@ export function Versions({
   shown,
   show,
   compare,
+  archive,
 }: {
   versions: readonly string[];
   shown: string;
   show: (version: string) => void;
-  compare?: (version: string) => void;
+  compare?: ((version: string) => void) | undefined;
+  archive?: ((version: string) => void) | undefined;
 }) {
   return (
     <Panel title="Versions" flush>
@@ -35,6 +37,11 @@ export function Versions({
                   Compare
                 </Button>
               )
+            )}
+            {archive && (
+              <Button small kind="quiet" className="ml-auto" onClick={() => archive(version)}>
+                Archive
+              </Button>
             )}
           </li>
         ))}

@@ -7,9 +7,10 @@ import { relaysRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button } from "../../ui/button.tsx";
 import { Id } from "../../ui/copy.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Dot, Tag } from "../../ui/status.tsx";
@@ -153,34 +154,31 @@ export function RelaysPage() {
         )
       }
     >
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Relays"
-          columns={columns}
-          rows={list.data}
-          rowId={(relay) => relay.id}
-          error={list.error}
-          retry={() => void list.refetch()}
-          sort={search.sort}
-          onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
-          empty={
-            <Empty
-              icon={<Waypoints aria-hidden />}
-              title="No relays yet"
-              action={
-                mayPair && (
-                  <Button kind="primary" onClick={() => setPairing(true)}>
-                    Pair a relay
-                  </Button>
-                )
-              }
-            >
-              A relay carries API traffic to a cluster that the edge cannot dial: a private network, a private
-              certificate authority, client certificates, or a kubeconfig whose credential comes from a command.
-            </Empty>
-          }
-        />
-      </div>
+      <ListTable
+        label="Relays"
+        columns={columns}
+        rows={list.data}
+        rowId={(relay) => relay.id}
+        query={list}
+        sort={search.sort}
+        onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
+        empty={
+          <Empty
+            icon={<Waypoints aria-hidden />}
+            title="No relays yet"
+            action={
+              mayPair && (
+                <Button kind="primary" onClick={() => setPairing(true)}>
+                  Pair a relay
+                </Button>
+              )
+            }
+          >
+            A relay carries API traffic to a cluster that the edge cannot dial: a private network, a private certificate
+            authority, client certificates, or a kubeconfig whose credential comes from a command.
+          </Empty>
+        }
+      />
       <PairDialog
         what="relay"
         hint="Lower-case letters, digits and hyphens; runtimes name it in their relay field."

@@ -7,10 +7,11 @@ import { runnersRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Dot, Tag } from "../../ui/status.tsx";
@@ -177,36 +178,33 @@ export function RunnersPage() {
             onChange={(offline) => void navigate({ search: (old) => ({ ...old, offline }), replace: true })}
           />
         </div>
-        <div className="rounded-lg border border-line bg-surface">
-          <DataTable
-            label="Runners"
-            columns={columns}
-            rows={rows}
-            rowId={(runner) => runner.id}
-            error={list.error}
-            retry={() => void list.refetch()}
-            sort={search.sort}
-            onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
-            empty={
-              <Empty
-                icon={<Laptop aria-hidden />}
-                title={whose === "mine" ? "No machine of yours is paired" : "The workspace has no runners"}
-                action={
-                  mayPair && (
-                    <Button kind="primary" onClick={() => setPairing(true)}>
-                      Pair a machine
-                    </Button>
-                  )
-                }
-              >
-                A runner takes jobs to a machine that nothing needs to reach: it asks for work itself.{" "}
-                {whose === "mine"
-                  ? "Only you can send jobs to yours."
-                  : "Everybody in the workspace can send jobs to these."}
-              </Empty>
-            }
-          />
-        </div>
+        <ListTable
+          label="Runners"
+          columns={columns}
+          rows={rows}
+          rowId={(runner) => runner.id}
+          query={list}
+          sort={search.sort}
+          onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
+          empty={
+            <Empty
+              icon={<Laptop aria-hidden />}
+              title={whose === "mine" ? "No machine of yours is paired" : "The workspace has no runners"}
+              action={
+                mayPair && (
+                  <Button kind="primary" onClick={() => setPairing(true)}>
+                    Pair a machine
+                  </Button>
+                )
+              }
+            >
+              A runner takes jobs to a machine that nothing needs to reach: it asks for work itself.{" "}
+              {whose === "mine"
+                ? "Only you can send jobs to yours."
+                : "Everybody in the workspace can send jobs to these."}
+            </Empty>
+          }
+        />
       </div>
       <PairDialog
         what="runner"

@@ -5,9 +5,10 @@ import { isTerminal, RUN_STATUSES } from "../../../contracts/run-states.ts";
 import { usePages } from "../../api/queries.ts";
 import { runsRoute } from "../../routes/evaluate.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Status, statusWord } from "../../ui/status.tsx";
 import { Elapsed, Time } from "../../ui/time.tsx";
@@ -122,51 +123,39 @@ export function RunsPage() {
           </Button>
         )}
       </div>
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Runs"
-          columns={COLUMNS}
-          rows={query.items}
-          rowId={(run) => run.id}
-          error={query.error}
-          retry={() => void query.refetch()}
-          onOpen={(run) => void navigate({ to: "/runs/$id", params: { id: run.id } })}
-          empty={
-            filtered ? (
-              <Empty
-                title="No run matches the filter"
-                action={
-                  <Button onClick={() => set({ status: undefined, target: undefined, scorecard: undefined })}>
-                    Clear filter
-                  </Button>
-                }
-              />
-            ) : (
-              <Empty
-                icon={<Play aria-hidden />}
-                title="No runs yet"
-                action={
-                  <Link to={"/scorecards" as never} className={buttonClass("primary")}>
-                    Start a scorecard
-                  </Link>
-                }
-              >
-                A run is one case, executed once by a harness on a target. A scorecard makes one for every case of a
-                dataset.
-              </Empty>
-            )
-          }
-          footer={
-            query.hasNextPage ? (
-              <div className="border-t border-line p-2 text-center">
-                <Button small busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
-                  Load more
+      <ListTable
+        label="Runs"
+        columns={COLUMNS}
+        rows={query.items}
+        rowId={(run) => run.id}
+        query={query}
+        onOpen={(run) => void navigate({ to: "/runs/$id", params: { id: run.id } })}
+        empty={
+          filtered ? (
+            <Empty
+              title="No run matches the filter"
+              action={
+                <Button onClick={() => set({ status: undefined, target: undefined, scorecard: undefined })}>
+                  Clear filter
                 </Button>
-              </div>
-            ) : undefined
-          }
-        />
-      </div>
+              }
+            />
+          ) : (
+            <Empty
+              icon={<Play aria-hidden />}
+              title="No runs yet"
+              action={
+                <Link to={"/scorecards" as never} className={buttonClass("primary")}>
+                  Start a scorecard
+                </Link>
+              }
+            >
+              A run is one case, executed once by a harness on a target. A scorecard makes one for every case of a
+              dataset.
+            </Empty>
+          )
+        }
+      />
     </Page>
   );
 }

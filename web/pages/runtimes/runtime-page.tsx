@@ -7,9 +7,10 @@ import { runtimeRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Facts, Page, Panel } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { Meter } from "../../ui/meter.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
@@ -18,6 +19,7 @@ import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Time } from "../../ui/time.tsx";
 import { WaitingWord } from "../../ui/waiting.tsx";
 import { duration, memory } from "../../ui/words.ts";
+import { Versions } from "../library/versions.tsx";
 import { ClusterPanel } from "./cluster-panel.tsx";
 import { differences } from "./diff.ts";
 import { DiffTable } from "./diff-table.tsx";
@@ -134,8 +136,7 @@ export function RuntimePage() {
         {tab === "cluster" && <ClusterPanel id={id} version={entry.data.version} paused={ask !== null} />}
         {tab === "queue" && <QueueOf id={id} />}
         {tab === "versions" && (
-          <Versions
-            id={id}
+          <VersionsTab
             versions={item?.versions ?? []}
             current={spec}
             against={search.against}
@@ -236,30 +237,25 @@ function QueueOf({ id }: { id: string }) {
           </div>
         </Panel>
       ))}
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Waiting runs"
-          columns={columns}
-          rows={queue.data?.entries}
-          rowId={(entry) => entry.runId}
-          error={queue.error}
-          retry={() => void queue.refetch()}
-          empty={<Empty title="Nothing waits here" />}
-        />
-      </div>
+      <ListTable
+        label="Waiting runs"
+        columns={columns}
+        rows={queue.data?.entries}
+        rowId={(entry) => entry.runId}
+        query={queue}
+        empty={<Empty title="Nothing waits here" />}
+      />
     </div>
   );
 }
 
-function Versions({
-  id,
+function VersionsTab({
   versions,
   current,
   against,
   choose,
   archive,
 }: {
-  id: string;
   versions: readonly string[];
   current: Draft;
   against: string | undefined;
@@ -270,39 +266,18 @@ function Versions({
   const other = against ?? versions.find((each) => each !== shownVersion);
   const compared = useRead(
     "get_runtime",
-    { params: { id, version: other ?? "latest" } },
+    { params: { id: String(current.id), version: other ?? "latest" } },
     { enabled: other !== undefined },
   );
   return (
     <div className="grid gap-4 lg:grid-cols-[18rem_1fr]">
-      <Panel title="Versions" flush>
-        <ul>
-          {versions.map((each) => (
-            <li key={each} className="flex items-center gap-2 border-b border-line px-3 py-1.5 last:border-0">
-              <button
-                type="button"
-                aria-pressed={each === shownVersion}
-                onClick={() => choose({ version: each })}
-                className="rounded font-mono hover:underline"
-              >
-                {each}
-              </button>
-              {each === shownVersion ? (
-                <Chip tone="accent">shown</Chip>
-              ) : (
-                <Button small kind="quiet" onClick={() => choose({ against: each })}>
-                  Compare
-                </Button>
-              )}
-              {archive && (
-                <Button small kind="quiet" className="ml-auto" onClick={() => archive(each)}>
-                  Archive
-                </Button>
-              )}
-            </li>
-          ))}
-        </ul>
-      </Panel>
+      <Versions
+        versions={versions}
+        shown={shownVersion}
+        show={(version) => choose({ version })}
+        compare={(each) => choose({ against: each })}
+        archive={archive}
+      />
       {other === undefined ? (
         <Panel title="Changes">
           <p className="text-muted">This is the only version.</p>

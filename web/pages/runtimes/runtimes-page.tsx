@@ -6,9 +6,10 @@ import { useMay } from "../../api/session.ts";
 import { runtimesRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { Meter } from "../../ui/meter.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Chip, Dot, Tag, type Tone } from "../../ui/status.tsx";
@@ -206,44 +207,41 @@ export function RuntimesPage() {
           </Button>
         )}
       </div>
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Runtimes"
-          columns={COLUMNS}
-          rows={rows}
-          rowId={({ runtime }) => `${runtime.owner}/${runtime.id}`}
-          error={list.error}
-          retry={() => void list.refetch()}
-          sort={search.sort}
-          onSort={(sort) => set({ sort })}
-          onOpen={({ runtime }) => void navigate({ to: "/runtimes/$id", params: { id: runtime.id } })}
-          empty={
-            filtered ? (
-              <Empty title="No runtime matches the filter" action={<Button onClick={clear}>Clear filter</Button>} />
-            ) : (
-              <Empty
-                icon={<Server aria-hidden />}
-                title="No runtimes yet"
-                action={
-                  may("create_runtime") &&
-                  (["k8s", "nomad", "local"] as const).map((kind) => (
-                    <Link key={kind} to="/runtimes/new" search={{ kind }} className={buttonClass()}>
-                      {kind === "k8s" ? "Kubernetes" : kind === "nomad" ? "Nomad" : "This host (development)"}
-                    </Link>
-                  ))
-                }
-              >
-                A runtime is compute of yours that runs jobs: a Kubernetes or Nomad cluster. To use one machine without
-                a cluster, pair it as a{" "}
-                <Link to="/runners" className="underline">
-                  runner
-                </Link>{" "}
-                instead.
-              </Empty>
-            )
-          }
-        />
-      </div>
+      <ListTable
+        label="Runtimes"
+        columns={COLUMNS}
+        rows={rows}
+        rowId={({ runtime }) => `${runtime.owner}/${runtime.id}`}
+        query={list}
+        sort={search.sort}
+        onSort={(sort) => set({ sort })}
+        onOpen={({ runtime }) => void navigate({ to: "/runtimes/$id", params: { id: runtime.id } })}
+        empty={
+          filtered ? (
+            <Empty title="No runtime matches the filter" action={<Button onClick={clear}>Clear filter</Button>} />
+          ) : (
+            <Empty
+              icon={<Server aria-hidden />}
+              title="No runtimes yet"
+              action={
+                may("create_runtime") &&
+                (["k8s", "nomad", "local"] as const).map((kind) => (
+                  <Link key={kind} to="/runtimes/new" search={{ kind }} className={buttonClass()}>
+                    {kind === "k8s" ? "Kubernetes" : kind === "nomad" ? "Nomad" : "This host (development)"}
+                  </Link>
+                ))
+              }
+            >
+              A runtime is compute of yours that runs jobs: a Kubernetes or Nomad cluster. To use one machine without a
+              cluster, pair it as a{" "}
+              <Link to="/runners" className="underline">
+                runner
+              </Link>{" "}
+              instead.
+            </Empty>
+          )
+        }
+      />
     </Page>
   );
 }

@@ -8,9 +8,10 @@ import { useMay } from "../../api/session.ts";
 import { scorecardsRoute } from "../../routes/evaluate.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { Empty, Skeleton } from "../../ui/states.tsx";
 import { Status } from "../../ui/status.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
@@ -198,51 +199,37 @@ export function ScorecardsPage() {
             <TrendOf dataset={search.dataset} />
           </Suspense>
         ) : (
-          <div className="rounded-lg border border-line bg-surface">
-            <DataTable
-              label="Scorecards"
-              columns={shownColumns}
-              rows={rows}
-              rowId={(card) => card.id}
-              error={query.error}
-              retry={() => void query.refetch()}
-              onOpen={(card) => void navigate({ to: "/scorecards/$id", params: { id: card.id } })}
-              empty={
-                filtered ? (
-                  <Empty
-                    title="No scorecard matches the filter"
-                    action={
-                      <Button onClick={() => set({ status: undefined, dataset: undefined })}>Clear filter</Button>
-                    }
-                  />
-                ) : (
-                  <Empty
-                    icon={<Gauge aria-hidden />}
-                    title="No scorecards yet"
-                    action={
-                      may("run_scorecard") && (
-                        <Link to="/scorecards/new" className={buttonClass("primary")}>
-                          New scorecard
-                        </Link>
-                      )
-                    }
-                  >
-                    A scorecard runs every case of a dataset with a harness on targets of your choice, and tells the
-                    pass rate with what was not measured apart.
-                  </Empty>
-                )
-              }
-              footer={
-                query.hasNextPage ? (
-                  <div className="border-t border-line p-2 text-center">
-                    <Button small busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
-                      Load more
-                    </Button>
-                  </div>
-                ) : undefined
-              }
-            />
-          </div>
+          <ListTable
+            label="Scorecards"
+            columns={shownColumns}
+            rows={rows}
+            rowId={(card) => card.id}
+            query={query}
+            onOpen={(card) => void navigate({ to: "/scorecards/$id", params: { id: card.id } })}
+            empty={
+              filtered ? (
+                <Empty
+                  title="No scorecard matches the filter"
+                  action={<Button onClick={() => set({ status: undefined, dataset: undefined })}>Clear filter</Button>}
+                />
+              ) : (
+                <Empty
+                  icon={<Gauge aria-hidden />}
+                  title="No scorecards yet"
+                  action={
+                    may("run_scorecard") && (
+                      <Link to="/scorecards/new" className={buttonClass("primary")}>
+                        New scorecard
+                      </Link>
+                    )
+                  }
+                >
+                  A scorecard runs every case of a dataset with a harness on targets of your choice, and tells the pass
+                  rate with what was not measured apart.
+                </Empty>
+              )
+            }
+          />
         )}
       </TabPanel>
     </Page>

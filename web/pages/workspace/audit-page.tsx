@@ -3,10 +3,10 @@ import { ScrollText } from "lucide-react";
 import { type Item, usePages } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { auditRoute } from "../../routes/workspace.tsx";
-import { Button } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Time } from "../../ui/time.tsx";
 
@@ -66,31 +66,19 @@ export function AuditPage() {
         }
         className="mb-3 h-7 w-72 max-w-full rounded-md border border-line-strong bg-surface px-2"
       />
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Audit"
-          columns={COLUMNS}
-          rows={rows}
-          rowId={(row) => row.id}
-          error={list.error}
-          retry={() => void list.refetch()}
-          empty={
-            <Empty
-              icon={<ScrollText aria-hidden />}
-              title={needle ? "Nothing loaded matches" : "Nothing was changed yet"}
-            />
-          }
-          footer={
-            list.hasNextPage ? (
-              <div className="border-t border-line p-2 text-center">
-                <Button small busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-                  Load more
-                </Button>
-              </div>
-            ) : undefined
-          }
-        />
-      </div>
+      <ListTable
+        label="Audit"
+        columns={COLUMNS}
+        rows={rows}
+        rowId={(row) => row.id}
+        query={list}
+        empty={
+          <Empty
+            icon={<ScrollText aria-hidden />}
+            title={needle ? "Nothing loaded matches" : "Nothing was changed yet"}
+          />
+        }
+      />
     </Page>
   );
 }

@@ -8,10 +8,11 @@ import { keysRoute } from "../../routes/workspace.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Field, Input, Select } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState } from "../../ui/states.tsx";
 import { Chip } from "../../ui/status.tsx";
@@ -101,33 +102,30 @@ export function KeysPage() {
         )
       }
     >
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="API keys"
-          columns={columns}
-          rows={list.data}
-          rowId={(key) => key.id}
-          error={list.error}
-          retry={() => void list.refetch()}
-          sort={search.sort}
-          onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
-          empty={
-            <Empty
-              icon={<Key aria-hidden />}
-              title="No API keys yet"
-              action={
-                mayMake && (
-                  <Button kind="primary" onClick={() => setMaking(true)}>
-                    Create an API key
-                  </Button>
-                )
-              }
-            >
-              A key lets a program act in this workspace: the CLI, a CI job, an agent over MCP.
-            </Empty>
-          }
-        />
-      </div>
+      <ListTable
+        label="API keys"
+        columns={columns}
+        rows={list.data}
+        rowId={(key) => key.id}
+        query={list}
+        sort={search.sort}
+        onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
+        empty={
+          <Empty
+            icon={<Key aria-hidden />}
+            title="No API keys yet"
+            action={
+              mayMake && (
+                <Button kind="primary" onClick={() => setMaking(true)}>
+                  Create an API key
+                </Button>
+              )
+            }
+          >
+            A key lets a program act in this workspace: the CLI, a CI job, an agent over MCP.
+          </Empty>
+        }
+      />
       {making && <NewKey onClose={() => setMaking(false)} />}
       <Confirm ask={ask} onClose={() => setAsk(null)} />
     </Page>

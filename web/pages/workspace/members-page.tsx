@@ -6,10 +6,11 @@ import { type Item, useAll, useWrite } from "../../api/queries.ts";
 import { useMay, useSession } from "../../api/session.ts";
 import { membersRoute } from "../../routes/workspace.tsx";
 import { Button } from "../../ui/button.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Field, Input, Select } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState } from "../../ui/states.tsx";
 import { Chip } from "../../ui/status.tsx";
@@ -127,23 +128,20 @@ export function MembersPage() {
         )
       }
     >
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Members"
-          columns={columns}
-          rows={list.data}
-          rowId={(member) => member.subject}
-          error={list.error}
-          retry={() => void list.refetch()}
-          sort={search.sort}
-          onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
-          empty={
-            <Empty icon={<Users aria-hidden />} title="Nobody but you">
-              People sign in at your identity provider; add them here by the subject it gives them.
-            </Empty>
-          }
-        />
-      </div>
+      <ListTable
+        label="Members"
+        columns={columns}
+        rows={list.data}
+        rowId={(member) => member.subject}
+        query={list}
+        sort={search.sort}
+        onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
+        empty={
+          <Empty icon={<Users aria-hidden />} title="Nobody but you">
+            People sign in at your identity provider; add them here by the subject it gives them.
+          </Empty>
+        }
+      />
       {adding && <AddMember onClose={() => setAdding(false)} />}
       <Confirm ask={ask} onClose={() => setAsk(null)} />
     </Page>

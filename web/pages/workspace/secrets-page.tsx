@@ -6,9 +6,10 @@ import { useMay } from "../../api/session.ts";
 import { secretsRoute } from "../../routes/workspace.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button } from "../../ui/button.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
+import { ListTable } from "../../ui/list-table.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
@@ -142,33 +143,30 @@ export function SecretsPage() {
         )
       }
     >
-      <div className="rounded-lg border border-line bg-surface">
-        <DataTable
-          label="Secrets"
-          columns={columns}
-          rows={list.data}
-          rowId={(one) => one.name}
-          error={list.error}
-          retry={() => void list.refetch()}
-          sort={search.sort}
-          onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
-          empty={
-            <Empty
-              icon={<KeyRound aria-hidden />}
-              title="No secrets yet"
-              action={
-                mayWrite && (
-                  <Button kind="primary" onClick={() => setOpen("new")}>
-                    Store a secret
-                  </Button>
-                )
-              }
-            >
-              Specs hold names only. A secret has one use: injected into jobs, sent to a cluster, or for image pulls.
-            </Empty>
-          }
-        />
-      </div>
+      <ListTable
+        label="Secrets"
+        columns={columns}
+        rows={list.data}
+        rowId={(one) => one.name}
+        query={list}
+        sort={search.sort}
+        onSort={(sort) => void navigate({ search: (old) => ({ ...old, sort }), replace: true })}
+        empty={
+          <Empty
+            icon={<KeyRound aria-hidden />}
+            title="No secrets yet"
+            action={
+              mayWrite && (
+                <Button kind="primary" onClick={() => setOpen("new")}>
+                  Store a secret
+                </Button>
+              )
+            }
+          >
+            Specs hold names only. A secret has one use: injected into jobs, sent to a cluster, or for image pulls.
+          </Empty>
+        }
+      />
       {open === "new" && <SecretDialog open onClose={() => setOpen(null)} />}
       {rotating && (
         <SecretDialog
