@@ -135,6 +135,10 @@ export function relayKills(open: () => Promise<KillTarget>, { cases, kills, slot
       const now = await client.call("get_scorecard", { params: { id } });
       return now.finishedAt === null ? null : now;
     });
+    const failures: unknown[] = [];
+    for await (const run of client.all("list_scorecard_runs", { params: { id } }))
+      if (run.failure) failures.push({ failure: run.failure, attempts: run.attempts });
+    expect(failures).toEqual([]);
     expect(card).toMatchObject({
       progress: { succeeded: cases, failed: 0 },
       summary: { passRate: 1, measured: cases },
