@@ -138,6 +138,9 @@ test("a cluster's log streams while it runs, masked over the edges of its pieces
 
   const whole = "one\nkey ***";
   expect((await api.call("GET", `/runs/${run}/logs`)).body).toMatch(new RegExp(`^${whole.replaceAll("*", "\\*")}`));
+  // Without a bucket the log that was watched to its end is still there.
+  const bare = apiWith({ EVERDICT_ENV: "dev", LOGS: undefined }, { authorization: `Bearer ${token}` });
+  expect((await bare.call("GET", `/runs/${run}/logs`)).body).toMatch(/^one\nkey \*\*\*.*the last word\n$/s);
   expect((await api.call("GET", `/runs/${run}/logs?stream=stderr`)).body).toBe("to stderr\n");
   const archived = async () => (await (await env.LOGS?.get(`logs/${workspaceId}/${run}/1.txt`))?.text()) ?? "";
   await expect.poll(archived, { timeout: 10_000 }).toContain("the last word\n");
