@@ -7,15 +7,17 @@ import { Lab, launchBrowser, noBrowser, openWindow } from "./browser/support.ts"
 
 /*
  * `npm run screenshots`: each page, light and dark, narrow and wide, of a real control plane with a runner at work, into
- * screenshots/ (not committed). To be looked at. `npm run screenshots -- queue` takes only pages whose name has that word.
+ * screenshots/ (not committed). To be looked at. `npm run screenshots -- queue run-` takes only pages whose name has one of the words.
  */
 
 const FOLDER = join(ROOT, "screenshots");
 const SIZES = [
   [1_440, 1_000],
   [380, 1_500],
+  ...(process.env.SCREENSHOT_WIDE ? ([[2_560, 1_400]] as const) : []),
 ] as const;
-const SETTLE_MS = 900;
+const SETTLE_MS = 400;
+const BUSY_MS = 10_000;
 
 interface Story {
   measured: string;
@@ -215,7 +217,7 @@ const pages = (story: Story): readonly (readonly [string, string])[] => [
 
 if (noBrowser !== null) process.exit(0);
 await ensureBuilt();
-const word = process.argv[2] ?? "";
+const words = process.argv.slice(2);
 const lab = await Lab.start();
 const browser = await launchBrowser();
 try {
@@ -223,12 +225,23 @@ try {
   await mkdir(FOLDER, { recursive: true });
   await lab.runner({ maxConcurrent: 6 });
   const story = await tell(lab);
-  const wanted = pages(story).filter(([name]) => name.includes(word));
+  const wanted = pages(story).filter(([name]) => words.length === 0 || words.some((word) => name.includes(word)));
   for (const theme of ["light", "dark"] as const) {
     for (const [width, height] of SIZES) {
       const { page, context, conduct } = await openWindow(browser, lab.plane.url, { theme, width, height });
       for (const [name, path] of wanted) {
         await page.goto(`/dashboard${path}`);
+        // Until nothing is held for what is being read.
+        await page.waitForTimeout(SETTLE_MS);
+        await page
+          .waitForFunction(
+            () => document.querySelector("h1") && !document.querySelector("[aria-busy=true], .pulse"),
+            null,
+            {
+              timeout: BUSY_MS,
+            },
+          )
+          .catch(() => console.log(`${name}, ${theme}, ${width}: still busy after ${BUSY_MS} ms`));
         await page.waitForTimeout(SETTLE_MS);
         await page.screenshot({ path: join(FOLDER, `${name}-${width}-${theme}.png`) });
       }
