@@ -39,7 +39,7 @@ export function ApiCall<K extends OperationName>({ name, input }: { name: K; inp
       .then(() => notify("Copied as curl", { detail: `${name}, also a tool of /mcp; set EVERDICT_API_KEY first.` }));
   usePageActions([{ id: "api", label: "Copy the API call of this page", run: copy }]);
   return (
-    <IconButton label="Copy the API call of this page" onClick={copy} className="!size-7">
+    <IconButton label="Copy the API call of this page" onClick={copy} className="!size-7 max-sm:!hidden">
       <Code aria-hidden className="size-4" />
     </IconButton>
   );

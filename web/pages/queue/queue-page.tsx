@@ -246,7 +246,11 @@ function columnsOf(acts: {
       id: "run",
       header: "Run",
       cell: ({ runId }) => (
-        <Link to="/runs/$id" params={{ id: runId }} className="font-mono text-xs hover:underline">
+        <Link
+          to="/runs/$id"
+          params={{ id: runId }}
+          className="block truncate font-mono text-xs hover:underline max-sm:max-w-28"
+        >
           {runId}
         </Link>
       ),
