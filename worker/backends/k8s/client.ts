@@ -129,11 +129,13 @@ function warningsOf(header: string | null): string[] {
   return [...texts].slice(0, 20).map(([, text]) => (text ?? "").replace(/\\(.)/g, "$1"));
 }
 
+/** A refusal whose words broke off on the way says too little to act on: it is no refusal, but a broken connection. */
 async function errorText(response: TransportResponse): Promise<string> {
   try {
     return await readBody(response, MAX_ERROR_BYTES);
-  } catch {
-    return "";
+  } catch (error) {
+    if (error instanceof ClusterError && error.reason === "TooLarge") return "";
+    throw error;
   }
 }
 
