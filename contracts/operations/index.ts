@@ -1,5 +1,6 @@
 import { ADMIN_OPERATIONS } from "./admin.ts";
 import type { Operation } from "./operation.ts";
+import { QUEUE_HISTORY_OPERATIONS } from "./queue-history.ts";
 import { REGISTRY_OPERATIONS } from "./registry.ts";
 import { RELAY_OPERATIONS } from "./relays.ts";
 import { RUNNER_OPERATIONS } from "./runners.ts";
@@ -14,6 +15,7 @@ export const OPERATIONS = {
   ...SCORECARD_OPERATIONS,
   ...SCORECARD_VIEW_OPERATIONS,
   ...QUEUE_OPERATIONS,
+  ...QUEUE_HISTORY_OPERATIONS,
   ...RUNNER_OPERATIONS,
   ...RELAY_OPERATIONS,
   ...ADMIN_OPERATIONS,

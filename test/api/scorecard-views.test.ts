@@ -12,8 +12,8 @@ const PAIR = { dataset: { id: "smoke" }, harness: { id: "echo" } };
 
 test("the grid has a short row for each run, page after page, and only its own scorecard's", async () => {
   const { api } = await prepared();
-  await api.call("POST", "/runtimes", { ...NOMAD, authSecret: undefined });
-  const { id } = (await api.call("POST", "/scorecards", { ...PAIR, runtime: "gpu", trials: 2 })).body;
+  await api.call("POST", "/workspace/runners", { label: "box" });
+  const { id } = (await api.call("POST", "/scorecards", { ...PAIR, runtime: "self:ws", trials: 2 })).body;
   const first = (await api.call("GET", `/scorecards/${id}/grid?limit=3`)).body;
   const rest = (await api.call("GET", `/scorecards/${id}/grid?limit=3&cursor=${encodeURIComponent(first.nextCursor)}`))
     .body;
@@ -33,6 +33,21 @@ test("the grid has a short row for each run, page after page, and only its own s
   });
   const other = await workspace();
   expect((await other.api.call("GET", `/scorecards/${id}/grid`)).status).toBe(404);
+});
+
+test("the history counts this workspace's runs minute by minute, those that have not ended too", async () => {
+  const { api } = await prepared();
+  await api.call("POST", "/workspace/runners", { label: "box" });
+  const { id } = (await api.call("POST", "/scorecards", { ...PAIR, runtime: "self:ws", concurrency: 1 })).body;
+  await expect.poll(async () => (await api.call("GET", "/queue")).body.entries.length).toBe(1);
+  const { status, body } = await api.call("GET", "/queue/history?minutes=5");
+  expect(status).toBe(200);
+  expect(body).toMatchObject({ stepSec: 60, complete: true });
+  expect(body.targets).toEqual([{ target: "self:ws", waiting: [0, 0, 0, 0, 0, 2], inFlight: [0, 0, 0, 0, 0, 0] }]);
+  await api.call("POST", `/scorecards/${id}/cancel`);
+  const other = await workspace("viewer", "read");
+  expect((await other.api.call("GET", "/queue/history")).body.targets).toEqual([]);
+  expect((await other.api.call("GET", "/queue/history?minutes=9999")).status).toBe(400);
 });
 
 test("a preview says what would run, what it needs and which targets have that", async () => {

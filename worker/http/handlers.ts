@@ -7,6 +7,7 @@ import { compareScorecards } from "../services/compare.ts";
 import * as identity from "../services/identity.ts";
 import * as logs from "../services/logs.ts";
 import * as queue from "../services/queue.ts";
+import { getQueueHistory } from "../services/queue-history.ts";
 import * as registries from "../services/registries.ts";
 import * as relays from "../services/relays.ts";
 import * as runners from "../services/runners.ts";
@@ -70,6 +71,7 @@ export const HANDLERS: { [K in UserName]: Handler<Operations[K]> } = {
   cancel_scorecard: scorecards.cancelScorecard,
   retry_scorecard: scorecards.retryScorecard,
   get_queue: queue.getQueue,
+  get_queue_history: getQueueHistory,
   promote_queue_entry: queue.promote,
   cancel_queue_entry: queue.cancelEntry,
   list_runners: runners.listRunners("own"),

@@ -145,7 +145,7 @@ export async function findRun(ctx: Context, id: string): Promise<RunRow> {
 type Views = Map<string, Awaited<ReturnType<ReturnType<typeof schedulerOf>["views"]>>[number]>;
 
 /** Ids of rows by a key; rows without one are left out. */
-function idsBy(rows: readonly RunRow[], key: (row: RunRow) => string | null): Map<string, string[]> {
+function idsBy<R extends { id: string }>(rows: readonly R[], key: (row: R) => string | null): Map<string, string[]> {
   const groups = new Map<string, string[]>();
   for (const row of rows) {
     const name = key(row);
@@ -157,7 +157,8 @@ function idsBy(rows: readonly RunRow[], key: (row: RunRow) => string | null): Ma
   return groups;
 }
 
-async function viewsOf(ctx: Context, rows: readonly RunRow[]): Promise<Views> {
+/** What Schedulers know of runs that have not ended: one call per object, however many runs. */
+export async function viewsOf(ctx: Context, rows: readonly Pick<RunRow, "id" | "object">[]): Promise<Views> {
   const views: Views = new Map();
   const asked = [...idsBy(rows, (row) => row.object)].map(async ([object, ids]) => {
     const found = await withDeadline(schedulerOf(ctx.env, object).views(ids), OBJECT_MS, "the scheduler");

@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { countOver } from "../../worker/services/queue-history.ts";
+
+const span = (createdAt: number, startedAt: number | null, finishedAt: number | null, target = "gpu") => ({
+  target,
+  createdAt,
+  startedAt,
+  finishedAt,
+});
+
+test("a run waits from its submit to its start, and runs from there to its end", () => {
+  // Counts at 100, 110, … 150.
+  expect(countOver([span(105, 115, 135)], 100, 10, 6)).toEqual([
+    { target: "gpu", waiting: [0, 1, 0, 0, 0, 0], inFlight: [0, 0, 1, 1, 0, 0] },
+  ]);
+});
+
+test("what began before is counted from the first time, what has not ended to the last", () => {
+  expect(countOver([span(0, 50, null), span(0, null, null), span(0, null, 125)], 100, 10, 4)).toEqual([
+    { target: "gpu", waiting: [2, 2, 2, 1], inFlight: [1, 1, 1, 1] },
+  ]);
+});
+
+test("what was over before, or begins later, or fits between two times is not counted", () => {
+  expect(countOver([span(0, 10, 90), span(200, 210, null), span(101, 102, 103)], 100, 10, 4)).toEqual([]);
+});
+
+test("targets stand apart, in order", () => {
+  const counted = countOver([span(0, 0, null, "pool"), span(0, 0, null, "gpu"), span(0, 0, null, "gpu")], 100, 10, 1);
+  expect(counted.map(({ target, inFlight }) => [target, inFlight])).toEqual([
+    ["gpu", [2]],
+    ["pool", [1]],
+  ]);
+});
