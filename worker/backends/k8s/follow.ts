@@ -3,7 +3,7 @@ import { RESULT_MARK } from "../../../contracts/job.ts";
 import type { BackendOwner, LogStep, LogTaker } from "../backend.ts";
 import { ClusterError } from "../transport/cluster-error.ts";
 import { joinBytes, readChunks } from "../transport/read-body.ts";
-import type { Pod } from "./api-types.ts";
+import { KubeJob, type Pod, trueCondition } from "./api-types.ts";
 import type { K8sClient } from "./client.ts";
 import { MAIN } from "./labels.ts";
 import { podOf } from "./logs.ts";
@@ -45,7 +45,8 @@ export async function followLog(
   take: LogTaker,
 ): Promise<LogStep> {
   const cursor = from === null ? START : Cursor.parse(JSON.parse(from));
-  const pod = await podOf(client, owner, name);
+  const pod = await podOrNone(client, owner, name);
+  if (pod === null) return { cursor: JSON.stringify(cursor), live: true, more: false };
   const live = !/^(Succeeded|Failed)$/.test(pod.status.phase ?? "");
   const lines = freshLines(await stampedLog(client, pod, cursor), cursor, live);
   const raw = joinBytes(lines.map(({ bytes }) => bytes));
@@ -53,6 +54,18 @@ export async function followLog(
   const more = raw.length > cursor.into + part.length;
   const into = cursor.into + take(part, !live && !more);
   return { cursor: JSON.stringify(advanced(cursor, lines, into)), live, more };
+}
+
+/** null while its Job has no pod yet. @throws ClusterError NOT_FOUND when there is no such Job, or it ended without one */
+async function podOrNone(client: K8sClient, owner: BackendOwner, name: string): Promise<Pod | null> {
+  try {
+    return await podOf(client, owner, name);
+  } catch (error) {
+    if (!(error instanceof ClusterError) || error.code !== "NOT_FOUND") throw error;
+    const { conditions } = KubeJob.parse((await client.call(RIGHTS.getJob, { name })).json).status;
+    if (trueCondition(conditions, "Complete") ?? trueCondition(conditions, "Failed")) throw error;
+    return null;
+  }
 }
 
 /** Everything from the cursor's second on, each line with its stamp. */
