@@ -126,6 +126,19 @@ describe.skipIf(noBrowser !== null)("the frame around every page", () => {
     await context.close();
   });
 
+  test("a part that could not be loaded is asked for again", async () => {
+    const { page, context } = await openWindow(browser, lab.plane.url);
+    let broken = 0;
+    await page.route(/\/dashboard\/assets\/index-[^/]*\.js$/, (route) => {
+      broken += 1;
+      return broken === 1 ? route.abort() : route.continue();
+    });
+    await page.goto("/dashboard/runs");
+    await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+    expect(broken).toBe(2);
+    await context.close();
+  });
+
   test("reduced motion is honoured", async () => {
     const { page, context } = await openWindow(browser, lab.plane.url);
     await page.goto("/dashboard/runs");
