@@ -15,6 +15,8 @@ export interface Series {
 const COLORS = ["--accent", "--ok-solid", "--warn-solid", "--info-solid", "--bad-solid", "--idle-solid"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [1, 2]];
 const HEIGHT = 220;
+/** More points than this are a line. */
+const MAX_POINTS = 40;
 /** Steps of an axis of counts: none between two whole numbers. */
 const WHOLE = [1, 2, 5]
   .flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power))
@@ -109,7 +111,7 @@ export function TimeChart({
               width: 2,
               dash: DASHES[at % DASHES.length] ?? [],
               spanGaps: true,
-              points: { show: !area, size: 6, fill: color },
+              points: { show: !area && now.data[0].length < MAX_POINTS, size: 6, fill: color },
               value: (_, value) => (value === null ? "–" : latest.current.format(value)),
               ...(area ? { fill: `${color}22` } : {}),
               ...(area && uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),

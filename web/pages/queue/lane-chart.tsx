@@ -43,6 +43,7 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
               format={(value) => String(Math.round(value))}
               spanSec={SPAN_SEC}
             />
+            <p className="text-xs text-muted">What waits includes cases that a scorecard still holds back.</p>
             {!complete && (
               <p className="text-xs text-warn">There were more than 20,000 runs; the older ones are missing.</p>
             )}
