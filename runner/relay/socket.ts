@@ -68,7 +68,7 @@ export class RelaySocket {
       if (end.welcomed) backoff.reset();
       const waitMs = backoff.next();
       log.warn("not connected to the control plane; trying again", {
-        reason: end.status === null ? end.reason || `closed with ${end.code}` : `HTTP ${end.status}`,
+        reason: end.status === null ? end.reason || `closed with ${end.code}` : refusalWords(end.status),
         waitMs: Math.round(waitMs),
       });
       await sleep(waitMs, this.#stop.signal);
@@ -103,9 +103,10 @@ export class RelaySocket {
     }, PING_MS);
     return new Promise((resolve) => {
       socket.on("open", () => socket.send(JSON.stringify(hello)));
-      socket.on("unexpected-response", (request, response) => {
+      socket.on("unexpected-response", (_request, response) => {
         status = response.statusCode ?? 0;
-        request.destroy();
+        // Whoever listens for this event must end the socket: ws leaves it half open otherwise.
+        socket.terminate();
       });
       socket.on("error", (error) => {
         reason = error.message;
@@ -159,14 +160,18 @@ function agentFor(url: string): { agent?: Agent } {
   return { agent: url.startsWith("wss:") ? new HttpsProxyAgent({ proxy }) : new HttpProxyAgent({ proxy }) };
 }
 
+/** Why an upgrade that is worth another try was refused. */
+const refusalWords = (status: number): string =>
+  status === 426 ? "HTTP 426: something on the way (a proxy?) removes the WebSocket upgrade" : `HTTP ${status}`;
+
 function fatalOf({ code, status }: End): FatalError | null {
-  if (status === 401 || code === CLOSE.revoked) {
+  if (status === 401 || status === 403 || code === CLOSE.revoked) {
     return new FatalError(
       "the token of this relay was revoked or is not known; pair again: create a relay (POST /workspace/relays) and start `everdict relay --pair <token>`",
       EXIT.revoked,
     );
   }
-  if (code === CLOSE.upgrade || status === 426)
+  if (code === CLOSE.upgrade)
     return new FatalError(
       "this relay is too old for the control plane; upgrade it: npm install -g everdict",
       EXIT.upgrade,

@@ -1,5 +1,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";
 import {
@@ -191,3 +193,50 @@ test("a token given as an argument leaves the process list before the first requ
   expect(command + readFileSync(`/proc/${relay.pid}/environ`, "latin1")).not.toContain(token);
   await relay.stop();
 });
+
+test("a relay whose token is refused ends at once, with the words and the status of a revoked one", async () => {
+  const token = await lab.pair("rly-g1", "g");
+  const forged = `${token.split(".")[0]}.${"a".repeat(43)}`;
+  const relay = await relayProcess(lab.url, forged, []);
+  await relay.launch();
+  const { child } = relay;
+  await until("it ends", 15_000, async () => child?.exitCode !== null);
+  expect(child?.exitCode).toBe(3);
+  expect(relay.output).toContain("was revoked or is not known");
+  await relay.stop();
+}, 30_000);
+
+test("an upgrade that is refused otherwise is tried again within seconds; 403 is a refused token", async () => {
+  for (const [status, ends] of [
+    [403, true],
+    [426, false],
+    [503, false],
+  ] as const) {
+    let asked = 0;
+    let closed = 0;
+    const server = createServer();
+    server.on("upgrade", (_request, socket) => {
+      asked++;
+      // The connection stays open: what ends it must be the relay.
+      socket.write(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`);
+      socket.on("error", () => undefined).on("close", () => closed++);
+      socket.resume().on("end", () => socket.end());
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const relay = await relayProcess(`http://127.0.0.1:${port}`, `rly_x.${"a".repeat(43)}`, []);
+    await relay.launch();
+    const { child } = relay;
+    if (ends) {
+      await until("it ends", 15_000, async () => child?.exitCode !== null);
+      expect(child?.exitCode).toBe(3);
+    } else {
+      await until(`it is asked again after ${status}`, 15_000, async () => asked >= 3);
+      expect(child?.exitCode).toBeNull();
+      expect(relay.output).toContain(`HTTP ${status}`);
+    }
+    await relay.stop();
+    await until("none of its connections is left", 5_000, async () => closed === asked);
+    await new Promise((resolve) => server.close(resolve));
+  }
+}, 60_000);
