@@ -2,10 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useMemo, useRef } from "react";
 import { clientFor } from "../api/client.ts";
-import { isCode } from "../api/errors.ts";
+import { isCode, troubleOf } from "../api/errors.ts";
 import { SessionContext } from "../api/session.ts";
 import { recall, remember } from "../api/stored.ts";
 import { ErrorState, Skeleton } from "../ui/states.tsx";
+import { ClosedWorkspace } from "./closed-workspace.tsx";
 import { NoWorkspace } from "./no-workspace.tsx";
 
 /**
@@ -57,12 +58,15 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     [me.data, workspace],
   );
   if (session) return <SessionContext value={session}>{children}</SessionContext>;
-  if (me.error !== null && !lostMemory && !stranger)
+  if (me.error !== null && !lostMemory && !stranger) {
+    if (search.workspace !== undefined && !troubleOf(me.error).transient)
+      return <ClosedWorkspace workspace={search.workspace} error={me.error} />;
     return (
       <div className="mx-auto max-w-lg p-6">
         <ErrorState error={me.error} retry={() => void me.refetch()} />
       </div>
     );
+  }
   if (me.data && first === undefined) return <NoWorkspace me={me.data} />;
   return (
     <div className="flex h-full" aria-busy="true">

@@ -1,12 +1,11 @@
 import { Menu } from "@base-ui/react/menu";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Check } from "lucide-react";
 import type { RefObject } from "react";
-import { clientFor } from "../api/client.ts";
 import { useSession } from "../api/session.ts";
 import { remember } from "../api/stored.ts";
-import { notifyError } from "../ui/notify.ts";
+import { useSignOut } from "./sign-out.ts";
 
 const ITEM = "flex h-8 cursor-pointer items-center gap-2 rounded px-2 outline-none data-highlighted:bg-hover";
 
@@ -21,20 +20,7 @@ export default function WorkspaceMenu({
   const { me, workspace } = useSession();
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const signedIn = useQuery({
-    queryKey: ["session"],
-    queryFn: ({ signal }) => clientFor(undefined).call("get_session", { signal }),
-  });
-  const signOut = async () => {
-    try {
-      await clientFor(undefined).call("end_session", {});
-    } catch (error) {
-      notifyError(error);
-      return;
-    }
-    remember("workspace", null);
-    window.location.assign("/dashboard/sign-in");
-  };
+  const signOut = useSignOut();
   const choose = (id: string) => {
     remember("workspace", id);
     queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] === workspace });
@@ -62,7 +48,7 @@ export default function WorkspaceMenu({
                 <code>{me.subject}</code> · {me.role}
                 {me.operator && " · operator"}
               </Menu.GroupLabel>
-              {signedIn.data?.session && signedIn.data.session.method !== "dev" && (
+              {signOut && (
                 <Menu.Item onClick={() => void signOut()} className={ITEM}>
                   Sign out
                 </Menu.Item>

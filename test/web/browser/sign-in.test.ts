@@ -53,6 +53,15 @@ describe.skipIf(noBrowser !== null)("who is signed in", () => {
     "/dashboard/scorecards": "New scorecard",
   };
 
+  /** Addresses that are one form, and what a viewer is told there. */
+  const FORMS: Record<string, string> = {
+    "/dashboard/datasets/new": "Adding a dataset is for members",
+    "/dashboard/datasets/new?from=words": "Adding a dataset is for members",
+    "/dashboard/scorecards/new": "Starting a scorecard is for members",
+    "/dashboard/scorecards/new?dataset=words&harness=shell&runtime=pool": "Starting a scorecard is for members",
+  };
+  const READER = { name: "reader", scope: "read", role: "member", personal: false } as const;
+
   test("a key signs in as exactly what it is: a viewer is shown nothing that would be refused", async () => {
     const { page, context, conduct } = await openWindow(browser, lab.plane.url);
     const refused: string[] = [];
@@ -80,6 +89,66 @@ describe.skipIf(noBrowser !== null)("who is signed in", () => {
     expect(await page.getByRole("link", { name: "Secrets" }).count()).toBe(0);
     expect(await page.getByRole("link", { name: "Audit" }).count()).toBe(0);
     expect(refused).toEqual([]);
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
+  test("a viewer who comes to a form by its address is told whose it is, and nothing is refused", async () => {
+    await lab.dataset("words", { hi: "echo hi" });
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url);
+    const refused: string[] = [];
+    page.on("response", (response) => {
+      if (response.status() === 403) refused.push(response.url());
+    });
+    await signIn(page, await keyOf("viewer"));
+    for (const [path, words] of Object.entries(FORMS)) {
+      await page.goto(path);
+      await page.getByText(words).waitFor();
+      expect(await page.locator("main form, main textarea").count(), path).toBe(0);
+      expect(await page.getByRole("button", { name: /Check|Add|Start|Register|Save/ }).count(), path).toBe(0);
+      await expectAccessible(page, path);
+    }
+    // What a role may, a key that only reads may not.
+    await signIn(page, (await lab.client.call("create_api_key", { body: READER })).token ?? "");
+    for (const path of ["/dashboard/runtimes/new", "/dashboard/runtimes/pool/edit", "/dashboard/harnesses/new"]) {
+      await page.goto(path);
+      await page.getByText("needs a key that may write").waitFor();
+      expect(await page.locator("main form, main textarea").count(), path).toBe(0);
+    }
+    expect(refused).toEqual([]);
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
+  test("a key of the workspace is shown the workspace's machines and is offered none of its own", async () => {
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url);
+    await signIn(page, await keyOf("admin"));
+    await page.goto("/dashboard/runners");
+    await page.getByText("The workspace has no runners").waitFor();
+    expect(await page.getByRole("tab", { selected: true }).textContent()).toBe("The workspace's");
+    expect(await page.getByRole("button", { name: "Pair a machine" }).count()).toBe(2);
+    await page.getByRole("tab", { name: "My machines" }).click();
+    await page.getByText("No machine of yours is paired").waitFor();
+    expect(await page.getByRole("button", { name: "Pair a machine" }).count()).toBe(0);
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
+  test("an address of a workspace that is not ours has ways on", async () => {
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url);
+    await signIn(page, await keyOf("member"));
+    for (const workspace of ["other", "Not_an_id"]) {
+      await page.goto(`/dashboard/runs?workspace=${workspace}`);
+      await page.getByRole("heading", { name: "This workspace is not open to you" }).waitFor();
+      await expectAccessible(page, "a workspace that is not ours");
+      await page.getByRole("button", { name: "Go to my workspace" }).click();
+      await expect.poll(() => page.getByRole("heading", { level: 1 }).textContent()).toBe("Scorecards");
+      expect(new URL(page.url()).searchParams.get("workspace")).not.toBe(workspace);
+    }
+    await page.goto("/dashboard/runs?workspace=other");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await expect.poll(() => page.getByRole("heading", { level: 1 }).textContent()).toBe("Sign in to Everdict Edge");
+    expect(await context.cookies()).toEqual([]);
     expect(conduct).toEqual({ foreign: [], errors: [] });
     await context.close();
   });

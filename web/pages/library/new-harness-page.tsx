@@ -3,6 +3,7 @@ import { useState } from "react";
 import { EverdictError, type Issue } from "../../../contracts/errors.ts";
 import { useAll, useRead, useWrite } from "../../api/queries.ts";
 import { newHarnessRoute } from "../../routes/library.tsx";
+import { Needs } from "../../shell/needs.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Page, Panel } from "../../ui/layout.tsx";
 import { notify } from "../../ui/notify.ts";
@@ -19,30 +20,30 @@ const EXAMPLE = {
   env: { MODEL: "fast", API_KEY: { secretRef: "MODEL_API_KEY" } },
 };
 
+const CRUMBS = [{ label: "Harnesses", to: "/harnesses" }];
+
 /** Registers a harness, or the next version of one. */
 export function NewHarnessPage() {
   const { from, version = "latest" } = newHarnessRoute.useSearch();
-  const base = useRead("get_harness", { params: { id: from ?? "", version } }, { enabled: from !== undefined });
-  const known = useAll("list_harnesses", { query: { archived: "true" } }, { enabled: from !== undefined });
-  const crumbs = [{ label: "Harnesses", to: "/harnesses" }];
   const title = from === undefined ? "Register a harness" : `New version of ${from}`;
-  if (from === undefined)
-    return (
-      <Page title={title} crumbs={crumbs}>
-        <Editor start={EXAMPLE} />
-      </Page>
-    );
-  const versions = known.data?.find(({ id }) => id === from)?.versions;
   return (
-    <Page title={title} crumbs={crumbs}>
-      {base.error ? (
-        <ErrorState error={base.error} retry={() => void base.refetch()} />
-      ) : base.data && versions ? (
-        <Editor start={{ ...base.data.spec, version: nextVersion(versions) }} />
-      ) : (
-        <Skeleton className="h-96 w-full" />
-      )}
-    </Page>
+    <Needs op="create_harness" what="Registering a harness" title={title} crumbs={CRUMBS}>
+      <Page title={title} crumbs={CRUMBS}>
+        {from === undefined ? <Editor start={EXAMPLE} /> : <NextVersion from={from} version={version} />}
+      </Page>
+    </Needs>
+  );
+}
+
+function NextVersion({ from, version }: { from: string; version: string }) {
+  const base = useRead("get_harness", { params: { id: from, version } });
+  const known = useAll("list_harnesses", { query: { archived: "true" } });
+  const versions = known.data?.find(({ id }) => id === from)?.versions;
+  if (base.error) return <ErrorState error={base.error} retry={() => void base.refetch()} />;
+  return base.data && versions ? (
+    <Editor start={{ ...base.data.spec, version: nextVersion(versions) }} />
+  ) : (
+    <Skeleton className="h-96 w-full" />
   );
 }
 

@@ -2,7 +2,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { Laptop } from "lucide-react";
 import { useState } from "react";
 import { type Item, useAll, useWrite } from "../../api/queries.ts";
-import { useMay } from "../../api/session.ts";
+import { useMay, useSession } from "../../api/session.ts";
 import { runnersRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
@@ -102,7 +102,10 @@ export function RunnersPage() {
   const search = runnersRoute.useSearch();
   const navigate = useNavigate({ from: "/runners" });
   const may = useMay();
-  const whose = search.whose ?? "mine";
+  // Machines of one's own are a person's; a key of the workspace has none.
+  const { personal } = useSession().me;
+  const usual = personal ? "mine" : "workspace";
+  const whose = search.whose ?? usual;
   const [pairing, setPairing] = useState(false);
   const [ask, setAsk] = useState<Confirmation | null>(null);
   const every = pairing ? 1_000 : 3_000;
@@ -114,7 +117,7 @@ export function RunnersPage() {
   const pairShared = useWrite("pair_workspace_runner", { quiet: true, refreshes });
   const revokeMine = useWrite("revoke_runner", { quiet: true, refreshes });
   const revokeShared = useWrite("revoke_workspace_runner", { quiet: true, refreshes });
-  const mayPair = may(whose === "mine" ? "pair_runner" : "pair_workspace_runner");
+  const mayPair = whose === "mine" ? personal && may("pair_runner") : may("pair_workspace_runner");
   usePageActions(mayPair ? [{ id: "pair", label: "Pair a machine", key: "c", run: () => setPairing(true) }] : []);
   const revoke = (runner: Runner) =>
     setAsk({
@@ -160,7 +163,7 @@ export function RunnersPage() {
           label="Whose"
           value={whose}
           onChange={(next) =>
-            void navigate({ search: (old) => ({ ...old, whose: next === "mine" ? undefined : next }), replace: true })
+            void navigate({ search: (old) => ({ ...old, whose: next === usual ? undefined : next }), replace: true })
           }
           tabs={[
             { id: "mine", label: "My machines" },
@@ -200,7 +203,9 @@ export function RunnersPage() {
             >
               A runner takes jobs to a machine that nothing needs to reach: it asks for work itself.{" "}
               {whose === "mine"
-                ? "Only you can send jobs to yours."
+                ? personal
+                  ? "Only you can send jobs to yours."
+                  : "You act as the workspace: pair one of the workspace's, or sign in as a person for your own."
                 : "Everybody in the workspace can send jobs to these."}
             </Empty>
           }

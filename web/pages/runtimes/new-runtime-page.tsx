@@ -1,6 +1,7 @@
 import { useMemo } from "react";
 import { useAll, useRead } from "../../api/queries.ts";
 import { editRuntimeRoute, newRuntimeRoute } from "../../routes/compute.tsx";
+import { Needs } from "../../shell/needs.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ErrorState, Skeleton } from "../../ui/states.tsx";
 import { nextVersion } from "./diff.ts";
@@ -13,15 +14,29 @@ export function NewRuntimePage() {
   const { kind = "k8s" } = newRuntimeRoute.useSearch();
   const start = useMemo(() => emptyDraft(kind), [kind]);
   return (
-    <Page title="Register a runtime" crumbs={CRUMBS}>
-      <RuntimeForm start={start} before={null} choosesKind />
-    </Page>
+    <Needs op="create_runtime" what="Registering a runtime" title="Register a runtime" crumbs={CRUMBS}>
+      <Page title="Register a runtime" crumbs={CRUMBS}>
+        <RuntimeForm start={start} before={null} choosesKind />
+      </Page>
+    </Needs>
   );
 }
 
 export function EditRuntimePage() {
   const { id } = editRuntimeRoute.useParams();
   const { version = "latest" } = editRuntimeRoute.useSearch();
+  const title = `Edit ${id}`;
+  const crumbs = [...CRUMBS, { label: id, to: `/runtimes/${id}` }];
+  return (
+    <Needs op="create_runtime" what="Editing a runtime" title={title} crumbs={crumbs}>
+      <Page title={title} crumbs={crumbs}>
+        <NextVersion id={id} version={version} />
+      </Page>
+    </Needs>
+  );
+}
+
+function NextVersion({ id, version }: { id: string; version: string }) {
   const entry = useRead("get_runtime", { params: { id, version } }, { staleTime: Number.POSITIVE_INFINITY });
   const runtimes = useAll("list_runtimes", { query: { archived: "true" } });
   const known = runtimes.data?.find((item) => item.id === id)?.versions;
@@ -30,15 +45,10 @@ export function EditRuntimePage() {
     () => (before && known ? { ...before, version: nextVersion(known) } : undefined),
     [before, known],
   );
-  return (
-    <Page title={`Edit ${id}`} crumbs={[...CRUMBS, { label: id, to: `/runtimes/${id}` }]}>
-      {entry.error ? (
-        <ErrorState error={entry.error} retry={() => void entry.refetch()} />
-      ) : before && start ? (
-        <RuntimeForm start={start} before={before} choosesKind={false} />
-      ) : (
-        <Skeleton className="h-96 w-full" />
-      )}
-    </Page>
+  if (entry.error) return <ErrorState error={entry.error} retry={() => void entry.refetch()} />;
+  return before && start ? (
+    <RuntimeForm start={start} before={before} choosesKind={false} />
+  ) : (
+    <Skeleton className="h-96 w-full" />
   );
 }

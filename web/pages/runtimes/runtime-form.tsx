@@ -3,7 +3,7 @@ import { CircleCheck, CircleX, Lock } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { EverdictError } from "../../../contracts/errors.ts";
 import { type Output, useAll, useWrite } from "../../api/queries.ts";
-import { useMay, useSession } from "../../api/session.ts";
+import { useSession } from "../../api/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Field, Input } from "../../ui/field.tsx";
 import { Panel } from "../../ui/layout.tsx";
@@ -59,7 +59,6 @@ export function RuntimeForm({
   choosesKind: boolean;
 }) {
   const { workspace } = useSession();
-  const may = useMay();
   const navigate = useNavigate();
   const key = draftKey(workspace, before === null ? "new-runtime" : `runtime-${String(before.id)}`);
   const [draft, setDraft] = useState<Draft>(() => recalled(key) ?? start);
@@ -144,11 +143,7 @@ export function RuntimeForm({
     }
   };
   const changes = before === null ? [] : differences(before, draft);
-  const blocked = !may("create_runtime")
-    ? "you may not register runtimes"
-    : open
-      ? undefined
-      : "pass the connection test or the dry run first";
+  const blocked = open ? undefined : "pass the connection test or the dry run first";
 
   return (
     <form
