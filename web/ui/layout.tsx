@@ -106,7 +106,7 @@ export function Facts({ items, className }: { items: readonly (readonly [string,
       {items.map(([name, value]) => (
         <div key={name} className="contents">
           <dt className="text-muted">{name}</dt>
-          <dd className="flex min-h-5 min-w-0 flex-wrap items-center gap-x-2 break-words">{value}</dd>
+          <dd className="flex min-h-5 min-w-0 flex-wrap items-center gap-x-2 wrap-anywhere">{value}</dd>
         </div>
       ))}
     </dl>
