@@ -106,6 +106,7 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
     const { row } = this.#store;
     if (row === null || request.headers.get(TOKEN_HASH_HEADER) !== row.tokenHash)
       return new Response("the relay token is not known or was revoked", { status: 401 });
+    if (request.headers.get("upgrade") === null) return new Response(null, { status: 426 });
     const { 0: client, 1: server } = new WebSocketPair();
     const generation = this.#store.nextGeneration(row);
     for (const socket of this.ctx.getWebSockets())

@@ -3,6 +3,7 @@ import { accessSync, constants, readFileSync } from "node:fs";
 import { connect, isIP } from "node:net";
 import { delimiter, isAbsolute, join } from "node:path";
 import type { Command } from "commander";
+import { EnvHttpProxyAgent, fetch } from "undici";
 import type { RelayOpen, RelayTarget } from "../../contracts/relay-protocol.ts";
 import { hostGlob } from "../relay/host-policy.ts";
 import { Refusal } from "../relay/refusal.ts";
@@ -55,17 +56,36 @@ async function controlPlanes(flags: RelayFlags): Promise<RelayFinding[]> {
   return Promise.all(
     urls.map(async (url) => {
       const what = `control plane ${url}`;
-      if (state.token(url) === null) return bad(what, "not paired with it", "everdict relay --pair <token>");
-      try {
-        const answer = await fetch(`${url.replace(/\/+$/, "")}/healthz`, { signal: AbortSignal.timeout(CALL_MS) });
-        return answer.ok
-          ? good(what, "paired, answers")
-          : bad(what, `answers HTTP ${answer.status}`, "check --api-url");
-      } catch {
-        return bad(what, "does not answer", "check --api-url, the network and HTTPS_PROXY");
-      }
+      const token = state.token(url);
+      if (token === null) return bad(what, "not paired with it", "everdict relay --pair <token>");
+      return tried(what, url, token);
     }),
   );
+}
+
+/** Shows the token without an upgrade, which takes no running relay's place. */
+async function tried(what: string, url: string, token: string): Promise<RelayFinding> {
+  const dispatcher = new EnvHttpProxyAgent();
+  try {
+    const { status } = await fetch(`${url.replace(/\/+$/, "")}/relay/connect`, {
+      headers: { authorization: `Bearer ${token}` },
+      redirect: "manual",
+      dispatcher,
+      signal: AbortSignal.timeout(CALL_MS),
+    });
+    if (status === 426) return good(what, "paired, knows the token");
+    if (status === 401 || status === 403)
+      return bad(
+        what,
+        "the token was revoked or is not known",
+        "pair again: create a relay (POST /workspace/relays) and start everdict relay --pair <token>",
+      );
+    return bad(what, `answers HTTP ${status}`, "check --api-url");
+  } catch {
+    return bad(what, "does not answer", "check --api-url, the network and HTTPS_PROXY");
+  } finally {
+    await dispatcher.destroy();
+  }
 }
 
 async function contexts(flags: AllowFlags): Promise<RelayFinding[]> {

@@ -123,6 +123,9 @@ test("each token is good for one thing: a relay's leases no job and reads no API
     await expect(connect(wrong), wrong).rejects.toThrow("401");
   const plain = await anyone.call("GET", "/relay/connect", undefined, { authorization: `Bearer ${relay}` });
   expect(plain).toMatchObject({ status: 426, body: { detail: expect.stringContaining("WebSocket") } });
+  const forged = `${relay.split(".")[0]}.${"a".repeat(43)}`;
+  const tried = await anyone.call("GET", "/relay/connect", undefined, { authorization: `Bearer ${forged}` });
+  expect(tried).toMatchObject({ status: 401, body: { detail: expect.stringContaining("not known or was revoked") } });
 });
 
 test("a runtime of another workspace that names this relay, by label or by id, does not get it", async () => {

@@ -1,7 +1,9 @@
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";
 import {
@@ -14,6 +16,7 @@ import {
   RELAY_PROTOCOL,
   type RelayHello,
 } from "../../contracts/relay-protocol.ts";
+import { childEnvironment, ROOT } from "../../scripts/environment.ts";
 import { ended, until } from "../support/control-plane.ts";
 import { RelayLab, relayProcess } from "../support/relay-lab.ts";
 
@@ -240,3 +243,30 @@ test("an upgrade that is refused otherwise is tried again within seconds; 403 is
     await new Promise((resolve) => server.close(resolve));
   }
 }, 60_000);
+
+/** What `everdict relay doctor` says of its control plane. */
+async function doctorOf(folder: string): Promise<{ ok: boolean; detail: string; fix: string | null }> {
+  const args = [join(ROOT, "dist/everdict.mjs"), "relay", "doctor", "--json", "--state-dir", folder];
+  const stdout = await new Promise<string>((resolve) =>
+    execFile("node", args, { env: childEnvironment(), timeout: 30_000 }, (_error, out) => resolve(out)),
+  );
+  const { findings } = JSON.parse(stdout);
+  return findings.find(({ what }: { what: string }) => what === `control plane ${lab.url}`);
+}
+
+test("doctor tries the token, and leaves the relay that runs with it connected", async () => {
+  const token = await lab.pair("rly-h1", "h");
+  const relay = await relayProcess(lab.url, token, []);
+  await relay.up();
+  const { connectedAt } = await lab.state("rly-h1");
+  expect(await doctorOf(relay.folder)).toMatchObject({ ok: true, detail: "paired, knows the token" });
+  expect(await lab.state("rly-h1")).toMatchObject({ online: true, connectedAt });
+  expect(relay.child?.exitCode).toBeNull();
+  await lab.revoke("rly-h1");
+  expect(await doctorOf(relay.folder)).toMatchObject({
+    ok: false,
+    detail: "the token was revoked or is not known",
+    fix: expect.stringContaining("--pair"),
+  });
+  await relay.stop();
+});

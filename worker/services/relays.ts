@@ -102,16 +102,19 @@ export async function revokeRelay(
 }
 
 /**
- * GET /relay/connect: a relay's own WebSocket, by its token. No D1 on the way.
+ * GET /relay/connect: a relay's own WebSocket, by its token. No D1 on the way. Without an upgrade it only tries the
+ * token: UNAUTHENTICATED for one that is not known, UPGRADE_REQUIRED for a good one; a connected relay stays connected.
  * @throws EverdictError UNAUTHENTICATED, UPGRADE_REQUIRED
  */
 export async function connectRelay(env: Env, request: Request): Promise<Response> {
   const parsed = parseRelayToken(request);
   if (!parsed) throw new EverdictError("UNAUTHENTICATED", "a relay connects with 'Authorization: Bearer rly_…'");
-  if (request.headers.get("upgrade")?.toLowerCase() !== "websocket")
-    throw new EverdictError("UPGRADE_REQUIRED", "a relay connects by WebSocket: everdict relay --pair <token>");
-  const headers = new Headers({ upgrade: "websocket", [TOKEN_HASH_HEADER]: await sha256(parsed.token) });
+  const upgrades = request.headers.get("upgrade")?.toLowerCase() === "websocket";
+  const headers = new Headers({ [TOKEN_HASH_HEADER]: await sha256(parsed.token) });
+  if (upgrades) headers.set("upgrade", "websocket");
   const answer = await relayOf(env, parsed.id).fetch("https://relay/connect", { headers });
+  if (!upgrades && answer.status === 426)
+    throw new EverdictError("UPGRADE_REQUIRED", "a relay connects by WebSocket: everdict relay --pair <token>");
   if (answer.status !== 101 || !answer.webSocket) {
     throw new EverdictError(
       "UNAUTHENTICATED",
