@@ -344,6 +344,8 @@ export interface RunDigest {
   durationMs: number | null;
   failureClass: "infra" | "config" | "harness" | "agent" | null;
   failureCode: string | null;
+  /** "dispatch" tells of the target, not of the case: nothing was started there. */
+  failureStage: Failure["stage"] | null;
 }
 
 /** The Worker's entrypoint for objects: all network and D1 work is done there. */

@@ -67,7 +67,7 @@ export function percentile(sorted: readonly number[], percent: number): number |
  * not measured is counted by whose fault it was.
  */
 export function summarise(
-  digests: Iterable<Omit<RunDigest, "runId" | "failureCode"> & { caseId: string }>,
+  digests: Iterable<Omit<RunDigest, "runId" | "failureCode" | "failureStage"> & { caseId: string }>,
 ): ScorecardSummary {
   const tallies = new Map<string, CaseTally>();
   const failedByClass = { infra: 0, config: 0, harness: 0, agent: 0 };

@@ -260,6 +260,7 @@ function admit(run: Pump, entry: Entry, fit: Extract<Fit, { ok: true }>): void {
     state.dirty.demands.set(demand.id, demand);
   }
   if (state.circuit.openUntil !== null) state.circuit.probe = entry.runId;
+  if (state.relayOffline) state.relayOffline.probe = entry.runId;
   run.liveOf.set(demand.workspace, (run.liveOf.get(demand.workspace) ?? 0) + 1);
   if (tenant && tenant.limits.maxInFlight !== null) {
     entry.hold = { until: now + HOLD_MS, instance: fit.instance?.key ?? null };

@@ -191,7 +191,7 @@ export function liveOfWorkspace(state: State, workspace: string): number {
 /** Barriers of the whole object that hold a demand back whatever is free. */
 export function barrierFor(state: State, entry: Entry, now: number): WaitReason | null {
   const { circuit, relayOffline, secretsOffline } = state;
-  if (relayOffline && relayOffline.until > now) return "relay-offline";
+  if (relayOffline && (relayOffline.until > now || relayOffline.probe)) return "relay-offline";
   if (circuit.pausedUntil > now) return "circuit";
   if (circuit.openUntil !== null && (circuit.openUntil > now || circuit.probe !== null)) return "circuit";
   if (entry.demand.secrets && secretsOffline && secretsOffline.until > now) return "secrets-unavailable";

@@ -2,6 +2,9 @@ import type { Effect } from "./events.ts";
 import { CIRCUIT_FAILURES, CIRCUIT_OPEN_MS } from "./limits.ts";
 import type { State } from "./state.ts";
 
+/** A relay that comes back is found so late at most, by one run that tries. */
+const RELAY_PAUSE_MAX_MS = 30_000;
+
 export interface LaneError {
   code: string;
   message: string;
@@ -29,8 +32,17 @@ export function noteError(state: State, error: LaneError, now: number, out: Effe
 
 /** The relay that leads to the cluster is away: nothing is started until it may be tried again. */
 export function noteRelayOffline(state: State, detail: string, retryAfterSec: number, now: number): void {
-  const until = now + Math.min(600, Math.max(1, retryAfterSec)) * 1_000;
-  state.relayOffline = { until, detail: detail.slice(0, 500) };
+  const { relayOffline } = state;
+  const words = detail.slice(0, 500);
+  if (relayOffline && relayOffline.until > now) {
+    // One of many that found the same.
+    relayOffline.detail = words;
+    return;
+  }
+  const tries = (relayOffline?.tries ?? 0) + 1;
+  const pauseMs = Math.min(600, Math.max(1, retryAfterSec)) * 1_000;
+  const until = now + Math.max(pauseMs, Math.min(RELAY_PAUSE_MAX_MS, pauseMs * 2 ** Math.min(8, tries - 1)));
+  state.relayOffline = { until, detail: words, tries, probe: relayOffline?.probe ?? null };
 }
 
 /** The cluster answered: the row of failures is broken; an open lane still waits for a start. */
@@ -46,6 +58,7 @@ export function noteStart(state: State, out: Effect[]): void {
   circuit.openUntil = null;
   circuit.probe = null;
   circuit.lastError = null;
+  state.relayOffline = null;
 }
 
 /** The probe's start came to nothing because of the lane: open again. */
@@ -56,7 +69,8 @@ export function reopen(state: State, now: number): void {
 /** Health as the queue page shows it. */
 export function healthOf(state: State, now: number): { state: "ok" | "degraded" | "open"; detail: string | null } {
   const { circuit, relayOffline } = state;
-  if (relayOffline && relayOffline.until > now) return { state: "degraded", detail: relayOffline.detail };
+  if (relayOffline && (relayOffline.until > now || relayOffline.probe))
+    return { state: "degraded", detail: relayOffline.detail };
   if (circuit.openUntil !== null) return { state: "open", detail: circuit.lastError };
   if (circuit.pausedUntil > now || circuit.failures > 0) return { state: "degraded", detail: circuit.lastError };
   return { state: "ok", detail: null };

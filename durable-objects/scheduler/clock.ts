@@ -28,7 +28,6 @@ export function passTime(state: State, now: number, out: Effect[]): void {
 }
 
 function liftBarriers(state: State, now: number): void {
-  if (state.relayOffline && state.relayOffline.until <= now) state.relayOffline = null;
   if (state.secretsOffline && state.secretsOffline.until <= now) state.secretsOffline = null;
 }
 

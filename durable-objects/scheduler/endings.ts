@@ -39,7 +39,7 @@ export function closeAttempt(
   state.live.delete(entry.runId);
   if (attempt.unit && attempt.unit.createdAt === null)
     state.observing.sweepUntil = Math.max(state.observing.sweepUntil, now + START_WINDOW_MS + SWEEP_MS);
-  if (state.circuit.probe === entry.runId) state.circuit.probe = null;
+  endProbe(state, entry);
   if (attempt.quotaHeld) releaseQuota(entry, attempt.epoch, out);
   if (attempt.startedAt !== null) observeDuration(state, entry, now - attempt.startedAt);
   touch(state, entry);
@@ -233,11 +233,17 @@ function settle(state: State, entry: Entry, end: Ending, now: number, out: Effec
 export const versionOf = (state: State, entry: Entry): string | null =>
   entry.attempt?.unit?.version ?? entry.demand.pinnedVersion ?? state.envelope?.version ?? null;
 
+/** A run that tried something for all the others tries it no more. */
+function endProbe(state: State, { runId }: Entry): void {
+  if (state.circuit.probe === runId) state.circuit.probe = null;
+  if (state.relayOffline?.probe === runId) state.relayOffline.probe = null;
+}
+
 /** Releases the place an entry holds while the quota object is asked. */
 export function dropHold(state: State, entry: Entry, out: Effect[]): void {
   entry.hold = null;
   state.live.delete(entry.runId);
-  if (state.circuit.probe === entry.runId) state.circuit.probe = null;
+  endProbe(state, entry);
   releaseQuota(entry, entry.epoch + 1, out);
 }
 

@@ -36,7 +36,11 @@ export function startAnswers(state: State, answers: StartAnswer[], now: number, 
     unit.busyUntil = 0;
     if (answer.kind === "started") started(state, entry, unit, answer, now);
     else if (answer.kind === "failed") startFailed(state, entry, answer, now, out);
-    else startUnknown(state, entry, attempt, unit, now, out);
+    else {
+      // Shown while it is tried again, and among the events of what became of it.
+      unit.detail = `not started yet, ${answer.error.message}`.slice(0, 1_000);
+      startUnknown(state, entry, attempt, unit, now, out);
+    }
   }
 }
 
@@ -50,6 +54,7 @@ function started(
   unit.createdAt ??= now;
   unit.seenAt = now;
   unit.startAt = null;
+  unit.detail = null;
   unit.node = answer.node ?? unit.node;
   unit.version = answer.runtimeVersion;
   unit.ranOn = answer.ranOn ?? unit.ranOn;
@@ -95,7 +100,8 @@ function startUnknown(
 }
 
 function startLost(state: State, entry: Entry, now: number, out: Effect[]): void {
-  const message = "the cluster gave no answer to the start for 10 minutes";
+  const last = entry.attempt?.unit?.detail;
+  const message = `the cluster gave no answer to the start for 10 minutes${last ? `: ${last}` : ""}`;
   lose(state, entry, "dispatch", "START_LOST", message, true, now, out);
 }
 
@@ -130,6 +136,8 @@ export function observed(state: State, observation: Observation, now: number, ou
     else if (error) noteError(state, error, now, out);
     return;
   }
+  // Where nothing was left to ask about, nobody was asked.
+  if (observation.units.length === 0 && observation.listed.length === 0) return;
   noteAnswer(state);
   // Who answers a listing is there.
   state.relayOffline = null;

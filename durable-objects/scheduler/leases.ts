@@ -311,9 +311,17 @@ export function withhold(state: State, items: Withheld[], now: number, out: Effe
     // Nothing was started, so no unit can turn up later.
     if (unit) unit.createdAt ??= now;
     closeAttempt(state, entry, "released", `${item.reason}: ${item.detail}`, now, out);
+    forgetEqualRelease(entry, item.reason);
     uncharge(state, entry);
     requeue(state, entry, 0, "", now, out);
   }
+}
+
+/** Of releases for one reason in a row the last one is kept: they may go on for days. */
+function forgetEqualRelease(entry: Entry, reason: string): void {
+  const [last, before] = [entry.history.at(-1), entry.history.at(-2)];
+  const equal = [last, before].every((each) => each?.state === "released" && each.reason?.startsWith(`${reason}:`));
+  if (equal) entry.history = [...entry.history.slice(0, -2), ...entry.history.slice(-1)];
 }
 
 /** Grants that can never be handed over end with their failure. */

@@ -121,5 +121,6 @@ export function digestOf(settlement: Settlement): RunDigest {
     durationMs: settlement.result?.durationMs ?? null,
     failureClass: settlement.failure?.class ?? null,
     failureCode: settlement.failure?.code ?? null,
+    failureStage: settlement.failure?.stage ?? null,
   };
 }

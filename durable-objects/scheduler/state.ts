@@ -228,6 +228,13 @@ export interface Barrier {
   detail: string;
 }
 
+/** The relay is away: when `until` has passed one run tries it for all, until something shows that it is there. */
+export interface RelayBarrier extends Barrier {
+  /** Tries that found it away. */
+  tries: number;
+  probe: string | null;
+}
+
 export interface Reservation {
   readonly runId: string;
   readonly instance: string | null;
@@ -292,7 +299,7 @@ export interface State {
   instances: Map<string, Instance>;
   terminals: Map<string, Terminal>;
   circuit: Circuit;
-  relayOffline: Barrier | null;
+  relayOffline: RelayBarrier | null;
   secretsOffline: Barrier | null;
   reservation: Reservation | null;
   /** Demands whose oldest entry was passed over. */

@@ -39,8 +39,9 @@ export const snapshot = (state: State): Snapshot => ({ used: usageOf(state), byI
 export function waitingOf(state: State, entry: Entry, now: number, sums: Snapshot = snapshot(state)): Waiting | null {
   const { attempt } = entry;
   if (attempt) {
-    if (attempt.unit?.createdAt == null || attempt.state !== "granted") return null;
-    const detail = attempt.unit.detail ?? "the cluster has not started it yet";
+    const { unit } = attempt;
+    if (!unit || attempt.state !== "granted" || (unit.createdAt === null && unit.detail === null)) return null;
+    const detail = unit.detail ?? "the cluster has not started it yet";
     return { position: null, reason: "cluster", detail, etaSec: null };
   }
   const position = entry.hold ? 1 : positionOf(state, entry);

@@ -179,7 +179,7 @@ function settle(state: ScorecardState, digest: RunDigest, now: number): void {
   run.failureCode = digest.failureCode;
   moveRun(state, run, digest.status, now);
   emitRun(state, run);
-  if (run.target !== null) recordEnd(targetOf(state, run.target, now), run, now);
+  if (run.target !== null) recordEnd(targetOf(state, run.target, now), run, digest.failureStage, now);
   if (state.status === "queued") state.status = "running";
 }
 

@@ -1,4 +1,4 @@
-import type { FeedAnswer, FeedItem } from "../../contracts/rpc.ts";
+import type { FeedAnswer, FeedItem, RunDigest } from "../../contracts/rpc.ts";
 import { callFailed, callSucceeded, isCurrent, isReady, openCall } from "./channel.ts";
 import type { Effect } from "./core.ts";
 import { emitRun } from "./events.ts";
@@ -10,18 +10,26 @@ export const FEED_BATCH = 50;
 const RECORD_MAX = 64;
 /** A target's speed counts as at least this share of the fastest one's: it must be fed to be observed. */
 const MIN_SHARE = 0.05;
-/** After so many infrastructure failures in a row a target gets one run at a time, and that with a pause. */
+/** After so many failures in a row that are the target's own a target gets one run at a time, and that with a pause. */
 const SUSPECT_AFTER = 3;
 const PROBE_MS = 10_000;
 
 /** Runs per second that ended at a target while it had any in flight, with one imagined run so that all start equal. */
 export const speedOf = (target: TargetState): number => (target.completed + 1) / (target.busyMs / 1_000 + 1);
 
-/** Takes the end of a run into the record of its target. */
-export function recordEnd(target: TargetState, run: ScorecardRun, now: number): void {
+/**
+ * Takes the end of a run into the record of its target. What was never started there, whoever is to blame for it, counts
+ * against the target like a failure of its infrastructure: one that cannot start anything fails fastest.
+ */
+export function recordEnd(
+  target: TargetState,
+  run: ScorecardRun,
+  failureStage: RunDigest["failureStage"],
+  now: number,
+): void {
   accrue(target, now);
   if (run.state === "cancelled") return;
-  if (run.state === "failed" && run.failureClass === "infra") {
+  if (run.state === "failed" && (run.failureClass === "infra" || failureStage === "dispatch")) {
     target.infraInRow += 1;
     target.infraAt = now;
     return;

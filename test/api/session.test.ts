@@ -319,6 +319,18 @@ test("an event stream works by cookie, and names its workspace in the address", 
   expect((await production.call("GET", `/runs?workspace=${id}`, undefined, { cookie })).status).toBe(400);
 });
 
+test("an open event stream ends soon after its session did", async () => {
+  const { cookie, headers } = await signedIn();
+  const submit = { harness: { spec: { kind: "command", command: "true" } }, case: CASE, runtime: "self:ws" };
+  const { id } = (await production.call("POST", "/runs", submit, { cookie, ...OWN_PAGE })).body;
+  const stream = await production.fetch(new Request(`${ORIGIN}/runs/${id}/logs/stream`, { headers: { cookie } }));
+  const reader = stream.body?.getReader();
+  await reader?.read();
+  expect((await production.call("DELETE", "/session", undefined, headers)).status).toBe(204);
+  const signedOut = Date.now();
+  while (!(await reader?.read())?.done) expect(Date.now() - signedOut).toBeLessThan(20_000);
+});
+
 test("no log line holds a key or a cookie", async () => {
   const lines: string[] = [];
   const spy = vi.spyOn(console, "log").mockImplementation((line) => void lines.push(String(line)));

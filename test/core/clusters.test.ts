@@ -71,10 +71,16 @@ test("after 10 minutes without an answer the start is lost, which is retryable, 
   let starts = startsOf(lab.enqueue(entry));
   const began = lab.now;
   while (lab.settlements.length === 0 && lab.now - began < 15 * MINUTE) {
-    if (starts.length > 0) lab.turn(unknownOf(starts));
+    if (starts.length > 0) {
+      lab.turn(unknownOf(starts));
+      if (lab.settlements.length === 0) expect(lab.why(entry.runId)).toBe("cluster: not started yet, no answer");
+    }
     starts = startsOf(lab.advance(1_000));
   }
-  expect(only(lab.settlements).failure).toMatchObject({ code: "START_LOST", class: "infra", retryable: true });
+  const { failure } = only(lab.settlements);
+  expect(failure).toMatchObject({ code: "START_LOST", class: "infra", retryable: true });
+  expect(failure?.message).toContain("no answer");
+  expect(failure?.placement?.events[0]).toContain("no answer");
   expect(lab.now - began).toBeLessThan(11 * MINUTE);
   const late = `evd-0123abcd-${entry.runId.slice(4)}-1`;
   lab.advance(2 * MINUTE);

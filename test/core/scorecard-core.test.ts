@@ -29,6 +29,7 @@ const measured = (runId: string, over: Partial<RunDigest> = {}): RunDigest => ({
   durationMs: 100,
   failureClass: null,
   failureCode: null,
+  failureStage: null,
   ...over,
 });
 
@@ -212,24 +213,27 @@ describe("feeding", () => {
     expect(done.fast / done.slow).toBeLessThan(5);
   });
 
-  it("keeps the cases from a target that only fails fast, and tries it again now and then", () => {
-    const state = running(400, { targets: ["broken", "sound"], concurrency: 10 });
-    const given = { broken: 0, sound: 0 };
-    for (let now = 0; now < 60_000; now += 100) {
-      const live = state.runs.filter((run) => run.target !== null && !isEnded(run.state));
-      drive(state, { kind: "started", runIds: live.map((run) => run.runId) }, now);
-      const digests = live.flatMap((run) => {
-        if (run.target === "sound" && now % 1_000 !== 0) return [];
-        given[run.target === "sound" ? "sound" : "broken"] += 1;
-        if (run.target === "sound") return [measured(run.runId)];
-        return [measured(run.runId, { status: "failed", score: null, pass: null, failureClass: "infra" })];
-      });
-      drive(state, { kind: "settled", digests }, now);
-    }
-    expect(given.sound).toBeGreaterThan(380);
-    expect(given.broken).toBeGreaterThan(6);
-    expect(given.broken).toBeLessThan(20);
-  });
+  it.each([{ failureClass: "infra" as const }, { failureClass: "config" as const, failureStage: "dispatch" as const }])(
+    "keeps the cases from a target that only fails fast, and tries it again now and then: %o",
+    (fault) => {
+      const state = running(400, { targets: ["broken", "sound"], concurrency: 10 });
+      const given = { broken: 0, sound: 0 };
+      for (let now = 0; now < 60_000; now += 100) {
+        const live = state.runs.filter((run) => run.target !== null && !isEnded(run.state));
+        drive(state, { kind: "started", runIds: live.map((run) => run.runId) }, now);
+        const digests = live.flatMap((run) => {
+          if (run.target === "sound" && now % 1_000 !== 0) return [];
+          given[run.target === "sound" ? "sound" : "broken"] += 1;
+          if (run.target === "sound") return [measured(run.runId)];
+          return [measured(run.runId, { status: "failed", score: null, pass: null, ...fault })];
+        });
+        drive(state, { kind: "settled", digests }, now);
+      }
+      expect(given.sound).toBeGreaterThan(380);
+      expect(given.broken).toBeGreaterThan(6);
+      expect(given.broken).toBeLessThan(20);
+    },
+  );
 
   it("goes on with a target that fails when there is no other", () => {
     const state = running(50, { concurrency: 1 });

@@ -136,7 +136,8 @@ test("relay-offline: the Worker's words, until it may be tried again", () => {
 
 test("relay-offline: a listing that finds the relay away says so, is no failure of the cluster, and one that comes ends it", () => {
   const lab = clusterLab({ slots: 1 });
-  lab.turn(startedOf(startsOf(lab.enqueue(entryOf()))));
+  const running = startsOf(lab.enqueue(entryOf()));
+  lab.turn(startedOf(running));
   const entry = entryOf();
   lab.enqueue(entry);
   const detail = "relay 'office' is offline, last seen 2026-11-30T12:00:00.000Z";
@@ -144,8 +145,44 @@ test("relay-offline: a listing that finds the relay away says so, is no failure 
   for (let n = 0; n < 5; n++) lab.turn({ type: "observed", observation: { ok: false, error, units: [], listed: [] } });
   expect(lab.why(entry.runId)).toBe(`relay-offline: ${detail}`);
   expect(healthOf(lab.state, lab.now)).toEqual({ state: "degraded", detail });
+  // Where nothing was asked, nobody answered.
   lab.turn({ type: "observed", observation: { ok: true, error: null, units: [], listed: [] } });
+  expect(lab.why(entry.runId)).toBe(`relay-offline: ${detail}`);
+  lab.turn({ type: "observed", observation: { ok: true, error: null, units: [], listed: ["evd-x-1"] } });
   expect(lab.why(entry.runId)).toMatch(/^slots/);
+});
+
+test("relay-offline: through a night one run tries for all, ever more seldom, and its attempts stay few", () => {
+  const lab = clusterLab({ slots: 10 });
+  const entries = entriesOf(5);
+  const withheld = (refs: readonly { runId: string; epoch: number }[]) =>
+    lab.turn({
+      type: "startAnswers",
+      answers: refs.map((ref) => ({
+        kind: "withheld" as const,
+        ...ref,
+        reason: "relay-offline" as const,
+        detail: "relay 'office' is offline",
+        retryAfterSec: 10,
+      })),
+    });
+  withheld(startsOf(lab.enqueue(entries)));
+  let starts = 0;
+  for (let sec = 0; sec < 8 * 3_600; sec += 5) {
+    const refs = startsOf(lab.advance(5_000));
+    expect(refs.length).toBeLessThanOrEqual(1);
+    starts += refs.length;
+    withheld(refs);
+  }
+  expect(starts).toBeGreaterThan(500);
+  expect(starts).toBeLessThan(1_100);
+  for (const { runId } of entries) {
+    expect(lab.why(runId)).toBe("relay-offline: relay 'office' is offline");
+    expect(lab.state.entries.get(runId)?.history.length).toBeLessThanOrEqual(1);
+  }
+  const back = startsOf(lab.advance(31_000));
+  expect(back).toHaveLength(1);
+  expect(startsOf(lab.turn(startedOf(back)))).toHaveLength(4);
 });
 
 test("secrets-unavailable: only for jobs with secrets", () => {

@@ -47,6 +47,7 @@ const measured = (runId: string, over: Partial<RunDigest> = {}): RunDigest => ({
   durationMs: 100,
   failureClass: null,
   failureCode: null,
+  failureStage: null,
   ...over,
 });
 

@@ -23,6 +23,7 @@ import { parseInput } from "./parse.ts";
 import { asEverdictError, logFailure, problemResponse } from "./problem.ts";
 import { JsonText } from "./reply.ts";
 import { SplitRouter } from "./router.ts";
+import { whileAllowed } from "./sse.ts";
 
 type Bindings = { Bindings: Env; Variables: { requestId: string } };
 
@@ -108,7 +109,16 @@ async function serveUser(
     | undefined;
   if (stream) {
     authorize(ctx.principal, operation.action);
-    return stream(ctx, parseInput(operation, { params, query, body: undefined }) as Input<unknown>, request);
+    const input = parseInput(operation, { params, query, body: undefined }) as Input<unknown>;
+    return whileAllowed(await stream(ctx, input, request), async () => {
+      try {
+        const again = await contextOf(env, request, requestId, waitUntil, operation);
+        authorize(again.principal, operation.action);
+        return true;
+      } catch (error) {
+        return !(error instanceof EverdictError && (error.status === 401 || error.status === 403));
+      }
+    });
   }
   const { text, value } =
     request.method === "GET"

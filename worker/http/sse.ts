@@ -69,6 +69,46 @@ export function sseResponse(request: Request, events: AsyncGenerator<SseEvent>):
   });
 }
 
+/** A stream outlives the moment it was asked for: its caller's right is looked at again so often. */
+const RECHECK_MS = 15_000;
+
+/** The same stream, ended when `allowed` says no. What cannot be looked up ends nothing. */
+export function whileAllowed(response: Response, allowed: () => Promise<boolean>): Response {
+  const { body } = response;
+  if (!body) return response;
+  const reader = body.getReader();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const checked = new ReadableStream<Uint8Array>({
+    start(controller) {
+      timer = setInterval(() => {
+        allowed()
+          .then((yes) => {
+            if (yes) return;
+            clearInterval(timer);
+            controller.close();
+            return reader.cancel();
+          })
+          .catch(() => undefined);
+      }, RECHECK_MS);
+    },
+    async pull(controller) {
+      const { done, value } = await reader.read();
+      try {
+        if (!done) controller.enqueue(value);
+        else controller.close();
+      } catch {
+        // It was ended meanwhile.
+      }
+      if (done) clearInterval(timer);
+    },
+    cancel(reason) {
+      clearInterval(timer);
+      return reader.cancel(reason);
+    },
+  });
+  return new Response(checked, response);
+}
+
 /** One event; JSON holds no line breaks, so nothing in it can forge another event. */
 function frame({ id, event, data }: SseEvent): string {
   return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;

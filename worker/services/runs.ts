@@ -292,6 +292,7 @@ async function cancelUnfed(ctx: Context, row: RunRow): Promise<boolean> {
       durationMs: null,
       failureClass: null,
       failureCode: null,
+      failureStage: null,
     };
     await scorecardOf(ctx.env, row.scorecardId).settled([digest]);
   }

@@ -66,6 +66,7 @@ export function digestOf(ended: Settlement): RunDigest {
     durationMs: ended.result?.durationMs ?? null,
     failureClass: ended.failure?.class ?? null,
     failureCode: ended.failure?.code ?? null,
+    failureStage: ended.failure?.stage ?? null,
   };
 }
 
@@ -82,5 +83,6 @@ export function digestOfRow(row: RunRow): RunDigest {
     durationMs: run.result?.durationMs ?? null,
     failureClass: run.failure?.class ?? null,
     failureCode: run.failure?.code ?? null,
+    failureStage: run.failure?.stage ?? null,
   };
 }
