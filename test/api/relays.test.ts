@@ -237,3 +237,45 @@ users:
   for (const answer of [first, second, third, fourth, probe.body])
     expect(JSON.stringify(answer)).not.toMatch(/secret-canary|c2VjcmV0/);
 });
+
+test("validate and create say that an uploaded text is no kubeconfig, and show nothing of it", async () => {
+  const { api } = await workspace();
+  const bomb = `a: &a [secret-canary]\n${"bcdefghij"
+    .split("")
+    .map((name, i) => `${name}: &${name} [${`*${"abcdefghi"[i]}, `.repeat(9)}]`)
+    .join("\n")}`;
+  const [broken, contexts] = ["is no kubeconfig", "names no current-context that it describes"];
+  for (const [value, words] of [
+    ["hello secret-canary", broken],
+    ["*missing secret-canary", broken],
+    [bomb, broken],
+    ["[".repeat(16_000), broken],
+    ["clusters: []\ncurrent-context: secret-canary", contexts],
+    [`clusters: [{name: secret-canary, cluster: {server: "${SERVER}"}}]`, contexts],
+  ] as const) {
+    await api.call("PUT", "/secrets/KUBE", { value, use: "cluster", hosts: ["10.20.30.40"] });
+    const body = { ...K8S, kubeconfigSecret: "KUBE" };
+    const validated = await api.call("POST", "/runtimes/validate", body);
+    expect(validated.body.warnings, value.slice(0, 20)).toContainEqual(expect.stringContaining(words));
+    expect(JSON.stringify(validated.body)).not.toMatch(/secret-canary|\[\[\[/);
+  }
+  const created = await api.call("POST", "/runtimes", { ...K8S, kubeconfigSecret: "KUBE", context: "prod" });
+  expect(created.status).toBe(201);
+  expect(created.body.warnings).toContainEqual(expect.stringContaining("has no context 'prod' that it describes"));
+});
+
+test("validate and create say that the named relay is not paired in this workspace", async () => {
+  const { api } = await workspace();
+  const rival = await workspace();
+  const { id } = (await rival.api.call("POST", "/workspace/relays", { label: "office" })).body;
+  const warnings = async (relay: string, path = "/runtimes/validate") =>
+    (await api.call("POST", path, { ...K8S, context: "prod", relay })).body.warnings;
+  const unpaired = expect.stringContaining(
+    "relay 'office' is not paired in this workspace; pair it with POST /workspace/relays",
+  );
+  expect(await warnings("office")).toContainEqual(unpaired);
+  expect(await warnings("office", "/runtimes")).toContainEqual(unpaired);
+  expect(await warnings(id)).toContainEqual(expect.stringContaining(`relay '${id}' is not paired in this workspace`));
+  await api.call("POST", "/workspace/relays", { label: "office" });
+  expect(await warnings("office")).toEqual([]);
+});

@@ -50,16 +50,27 @@ const hostPort = (text: string | null | undefined): string | null => {
   return `${url.hostname}:${url.port || (url.protocol === "https:" ? "443" : "80")}`;
 };
 
-/** Reads what matters of a kubeconfig; null when it is none. @param context null takes its current one */
-export function kubeconfigFacts(text: string, context: string | null): KubeconfigFacts | null {
+/** What a text says as a kubeconfig, or what is wrong with it: in words that hold nothing of the text. */
+export type ReadKubeconfig = { facts: KubeconfigFacts; fault: null } | { facts: null; fault: string };
+
+const wrong = (fault: string): ReadKubeconfig => ({ facts: null, fault });
+
+/** Reads what matters of a kubeconfig. @param context null takes its current one */
+export function readKubeconfig(text: string, context: string | null): ReadKubeconfig {
   const raw = readYaml(text);
   const parsed = Kubeconfig.safeParse(raw);
-  if (!parsed.success) return null;
+  if (!parsed.success) return wrong("is no kubeconfig: YAML or JSON with clusters, contexts and users");
   const { contexts, clusters, users } = parsed.data;
   const found = contexts.find(({ name }) => name === (context ?? parsed.data["current-context"]))?.context;
   const cluster = clusters.find(({ name }) => name === found?.cluster)?.cluster;
   const user = users.find(({ name }) => name === found?.user)?.user;
-  if (!cluster) return null;
+  if (!cluster) {
+    return wrong(
+      context === null
+        ? "names no current-context that it describes with a cluster"
+        : `has no context '${context}' that it describes with a cluster`,
+    );
+  }
   const host = hostPort(cluster.server);
   const insecure = cluster["insecure-skip-tls-verify"] === true;
   const files = [
@@ -74,7 +85,8 @@ export function kubeconfigFacts(text: string, context: string | null): Kubeconfi
     ...(user?.exec ? ["exec-plugin"] : []),
     ...(cluster["proxy-url"] ? ["proxy"] : []),
   ];
-  return { reasons, host, proxy: hostPort(cluster["proxy-url"]), exec: user?.exec?.command ?? null, insecure, files };
+  const [proxy, exec] = [hostPort(cluster["proxy-url"]), user?.exec?.command ?? null];
+  return { facts: { reasons, host, proxy, exec, insecure, files }, fault: null };
 }
 
 function readYaml(text: string): unknown {

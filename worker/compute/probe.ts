@@ -10,7 +10,7 @@ import { offlineWords } from "../backends/transport/relay.ts";
 import { type Context, iso } from "../context.ts";
 import { registry, runtimeHealth } from "../store/schema.ts";
 import { addressOf, type ClusterSpec, clusterBackend, clusterCredential } from "./cluster.ts";
-import { type FoundRelay, factsOf, findRelay, relayState } from "./relay.ts";
+import { type FoundRelay, findRelay, kubeconfigOf, relayState } from "./relay.ts";
 import { relayCommand } from "./relay-command.ts";
 
 type Check = z.infer<typeof CheckSchema>;
@@ -41,7 +41,7 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
   if (spec.relay !== undefined) return probeThroughRelay(ctx, spec, spec.relay);
   const needsRelay = spec.kind === "k8s" && (spec.server === undefined || spec.kubeconfigSecret !== undefined);
   if (needsRelay || (!ctx.config.dev && reach.verdict !== "direct")) {
-    const facts = await factsOf(ctx, ctx.principal.workspace, spec);
+    const facts = (await kubeconfigOf(ctx, ctx.principal.workspace, spec))?.facts ?? null;
     const why = [...new Set([...reach.reasons, ...(facts?.reasons ?? [])])].join(", ") || "named";
     checks.push({
       name: "reachability",
@@ -82,7 +82,7 @@ async function probeThroughRelay(ctx: Context, spec: ClusterSpec, name: string):
     relay = await findRelay(ctx.store, ctx.principal.workspace, name);
   } catch (error) {
     if (!(error instanceof EverdictError) || error.code !== "UPSTREAM_MISCONFIGURED") throw error;
-    const facts = await factsOf(ctx, ctx.principal.workspace, spec);
+    const facts = (await kubeconfigOf(ctx, ctx.principal.workspace, spec))?.facts ?? null;
     return fail("relay", error.message, relayCommand(ctx, spec, facts));
   }
   const state = await relayState(ctx.env, relay);

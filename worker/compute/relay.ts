@@ -13,7 +13,7 @@ import { type Config, type Env, relayOf } from "../environment.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
 import { relays } from "../store/schema.ts";
 import { addressOf, type ClusterSpec, clusterCredential } from "./cluster.ts";
-import { type KubeconfigFacts, kubeconfigFacts } from "./kubeconfig-facts.ts";
+import { type ReadKubeconfig, readKubeconfig } from "./kubeconfig-facts.ts";
 
 const STATE_MS = 5_000;
 const AWAY_MAX_SEC = 10;
@@ -24,17 +24,23 @@ export interface FoundRelay {
   label: string;
 }
 
-/**
- * The relay that a runtime names by label or id, in this workspace and no other.
- * @throws EverdictError UPSTREAM_MISCONFIGURED in words that say what to do
- */
-export async function findRelay(store: Store, workspace: string, name: string): Promise<FoundRelay> {
+/** The relay that a runtime names by label or id, in this workspace and no other; null when it has none of that name. */
+export async function pairedRelay(store: Store, workspace: string, name: string): Promise<FoundRelay | null> {
   const row = await store
     .select({ id: relays.id, label: relays.label })
     .from(relays)
     .where(and(eq(relays.workspace, workspace), or(eq(relays.label, name), eq(relays.id, name))))
     .get();
-  if (row) return row;
+  return row ?? null;
+}
+
+/**
+ * The same, where nothing can be done without it.
+ * @throws EverdictError UPSTREAM_MISCONFIGURED in words that say what to do
+ */
+export async function findRelay(store: Store, workspace: string, name: string): Promise<FoundRelay> {
+  const relay = await pairedRelay(store, workspace, name);
+  if (relay) return relay;
   throw new EverdictError(
     "UPSTREAM_MISCONFIGURED",
     `workspace '${workspace}' has no relay '${name}'; pair one with POST /workspace/relays {"label":"${name}"}`,
@@ -68,14 +74,16 @@ async function shownRelay(
   workspace: string,
   name: string,
 ): Promise<z.infer<typeof RelayOfRuntime>> {
-  const unknown = { name, id: null, online: false, lastSeenAt: null };
+  // Without an id it is not paired; one whose object does not answer is.
+  let id: string | null = null;
   try {
     const relay = await findRelay(store, workspace, name);
+    id = relay.id;
     const { online, lastSeenAt, lastError } = await relayState(env, relay);
-    return { name, id: relay.id, online, lastSeenAt, lastError: lastError?.message ?? null };
+    return { name, id, online, lastSeenAt, lastError: lastError?.message ?? null };
   } catch (error) {
     if (!(error instanceof EverdictError)) throw error;
-    return { ...unknown, lastError: error.message };
+    return { name, id, online: false, lastSeenAt: null, lastError: error.message };
   }
 }
 
@@ -144,16 +152,16 @@ export async function relayPath(
   );
 }
 
-/** What is known of a runtime's uploaded kubeconfig; null when it has none, or none that can be read. */
-export async function factsOf(
+/** A runtime's uploaded kubeconfig as far as it may be known; null when it has none, or its secret is not one. */
+export async function kubeconfigOf(
   { env, config, store }: Pick<Context, "env" | "config" | "store">,
   workspace: string,
   spec: RuntimeSpec,
-): Promise<KubeconfigFacts | null> {
+): Promise<ReadKubeconfig | null> {
   if (spec.kind !== "k8s" || spec.kubeconfigSecret === undefined) return null;
   const name = spec.kubeconfigSecret;
   const secret = (await resolveSecrets(env, config, store, workspace, [name])).get(name);
-  return secret?.use === "cluster" ? kubeconfigFacts(secret.value, spec.context ?? null) : null;
+  return secret?.use === "cluster" ? readKubeconfig(secret.value, spec.context ?? null) : null;
 }
 
 async function uploaded(

@@ -7,16 +7,11 @@ import { LIMITS } from "../../contracts/names.ts";
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { REGISTRY_OPERATIONS } from "../../contracts/operations/registry.ts";
 import { type Reachability, reachability } from "../../contracts/reachability.ts";
-import {
-  advertisedCapabilities,
-  RuntimeSpec,
-  runtimeIssues,
-  runtimeSecretNames,
-} from "../../contracts/runtime-spec.ts";
+import { advertisedCapabilities, RuntimeSpec, runtimeIssues } from "../../contracts/runtime-spec.ts";
 import { sign } from "../auth/digest.ts";
 import type { KubeconfigFacts } from "../compute/kubeconfig-facts.ts";
 import { type ProbeResult, probe } from "../compute/probe.ts";
-import { factsOf, relaysOf } from "../compute/relay.ts";
+import { kubeconfigOf, pairedRelay, relaysOf } from "../compute/relay.ts";
 import { relayCommand } from "../compute/relay-command.ts";
 import { envelopeOf, runtimeObject } from "../compute/resolve.ts";
 import type { Context } from "../context.ts";
@@ -36,6 +31,7 @@ import {
 } from "../registry/registry.ts";
 import { resolveSecrets } from "../secrets/resolve.ts";
 import { datasetCases, runtimeHealth } from "../store/schema.ts";
+import { missingSecrets, runtimeWarnings } from "./runtime-warnings.ts";
 
 type Ops = typeof REGISTRY_OPERATIONS;
 
@@ -67,53 +63,11 @@ function allRuntimeIssues(ctx: Context, spec: RuntimeSpec): Issue[] {
   return issues;
 }
 
-/** Secrets whose use is not the one their place in the spec needs: dispatch would refuse them. */
-async function misusedSecrets(ctx: Context, spec: RuntimeSpec): Promise<string[]> {
-  const named = runtimeSecretNames(spec);
-  const stored = await resolveSecrets(
-    ctx.env,
-    ctx.config,
-    ctx.store,
-    ctx.principal.workspace,
-    named.map(({ name }) => name),
-  );
-  return named.flatMap(({ field, name, use }) => {
-    const actual = stored.get(name);
-    if (!actual || actual.use === use) return [];
-    return [
-      `secret '${name}' has use '${actual.use ?? "none"}', but ${field} needs one of use '${use}'; an admin stores it again`,
-    ];
-  });
-}
-
-async function missingSecrets(ctx: Context, spec: RuntimeSpec): Promise<string[]> {
-  const names = runtimeSecretNames(spec).map(({ name }) => name);
-  const stored = await resolveSecrets(ctx.env, ctx.config, ctx.store, ctx.principal.workspace, names);
-  return [...new Set(names)].filter((name) => !stored.has(name));
-}
-
-function runtimeWarnings(spec: RuntimeSpec, missing: string[]): string[] {
-  const warnings = missing.map((name) => `secret '${name}' is not stored yet; dispatch fails until an admin stores it`);
-  const reach = reachability(spec);
-  if (reach.verdict !== "direct" && spec.kind !== "local" && spec.relay === undefined) {
-    warnings.push(
-      `a deployed control plane reaches this only through a relay (${reach.reasons.join(", ")}); name one in 'relay'`,
-    );
-  }
-  if (spec.kind !== "local" && !/[:@]/.test(spec.image.slice(spec.image.lastIndexOf("/") + 1))) {
-    warnings.push(`image '${spec.image}' has no tag: clusters pull it anew each time`);
-  }
-  return warnings;
-}
-
 export async function createRuntime(ctx: Context, { body }: { body: BodyOf<Ops["create_runtime"]> }) {
   refuse("runtime", allRuntimeIssues(ctx, body));
   const done = await register(ctx, "runtime", body, body);
   await pushEnvelope(ctx, body.id);
-  return registered(done, [
-    ...runtimeWarnings(body, await missingSecrets(ctx, body)),
-    ...(await misusedSecrets(ctx, body)),
-  ]);
+  return registered(done, await runtimeWarnings(ctx, body, await missingSecrets(ctx, body)));
 }
 
 /** A new or archived version changes the envelope from the next pump on. */
@@ -251,8 +205,8 @@ async function missingRelay(
   facts: KubeconfigFacts | null,
 ): Promise<string | null> {
   if (spec.kind === "local" || verdict !== "relay") return null;
-  const [relay] = await relaysOf(ctx, [{ owner: ctx.principal.workspace, spec }]);
-  return relay?.id ? null : relayCommand(ctx, spec, facts);
+  const relay = spec.relay === undefined ? null : await pairedRelay(ctx.store, ctx.principal.workspace, spec.relay);
+  return relay ? null : relayCommand(ctx, spec, facts);
 }
 
 export async function validateRuntime(
@@ -266,20 +220,16 @@ export async function validateRuntime(
     body,
     (s) => allRuntimeIssues(ctx, s),
     (s) => missingSecrets(ctx, s),
-    async (s, missing) => [...runtimeWarnings(s, missing), ...(await misusedSecrets(ctx, s))],
+    (s, missing) => runtimeWarnings(ctx, s, missing),
   );
   const parsed = RuntimeSpec.safeParse(body);
   const reach = parsed.success ? reachability(parsed.data) : { verdict: "blocked" as const, reasons: ["invalid-spec"] };
-  const facts = parsed.success ? await factsOf(ctx, ctx.principal.workspace, parsed.data) : null;
+  const kubeconfig = parsed.success ? await kubeconfigOf(ctx, ctx.principal.workspace, parsed.data) : null;
+  const facts = kubeconfig?.facts ?? null;
   const command = parsed.success ? await missingRelay(ctx, parsed.data, reach, facts) : null;
   const reasons = [...new Set([...reach.reasons, ...(facts?.reasons ?? [])])];
-  const files = (facts?.files ?? []).map(
-    (field) => `the kubeconfig names a file in ${field}, which no relay reads; store it again with the -data form`,
-  );
-  const warnings = [...answer.warnings, ...files];
   return {
     ...answer,
-    warnings,
     reachability: { ...reach, reasons, command },
     receipt: spec === null ? null : await receipt(ctx, spec),
   };
