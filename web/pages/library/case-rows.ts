@@ -14,8 +14,9 @@ export interface CaseRows {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Reads a dataset document, an array of cases, or one case a line (JSON Lines). */
+/** Reads a dataset document, an array of cases, or one case a line (JSON Lines); a byte order mark is no part of it. */
 export function readCases(text: string): CaseRows {
+  // Trimming takes a byte order mark too, at the head of a text and at the head of a file that was pasted behind another.
   const trimmed = text.trim();
   if (trimmed === "") return { cases: [], lines: [], problems: [], head: {} };
   const whole = tryJson(trimmed);
@@ -30,11 +31,17 @@ export function readCases(text: string): CaseRows {
   }
   const looksWhole = /^[[{]\s*(\n|$)/.test(trimmed);
   if (!whole.ok && looksWhole)
-    return { cases: [], lines: [], problems: [{ line: lineOf(text, whole.at), message: whole.message }], head: {} };
+    return {
+      cases: [],
+      lines: [],
+      problems: [{ line: lineOf(text, text.length - text.trimStart().length + whole.at), message: whole.message }],
+      head: {},
+    };
   const rows: CaseRows = { cases: [], lines: [], problems: [], head: {} };
   for (const [index, line] of text.split("\n").entries()) {
-    if (line.trim() === "") continue;
-    const read = tryJson(line);
+    const row = line.trim();
+    if (row === "") continue;
+    const read = tryJson(row);
     if (read.ok) {
       rows.cases.push(read.value);
       rows.lines.push(index + 1);

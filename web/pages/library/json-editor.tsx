@@ -5,7 +5,7 @@ import { Field, TextArea } from "../../ui/field.tsx";
 /** The document that a text holds, or where it stops being one. */
 export function readJson(text: string): { ok: true; value: unknown } | { ok: false; message: string } {
   try {
-    return { ok: true, value: JSON.parse(text) };
+    return { ok: true, value: JSON.parse(text.trim()) };
   } catch (error) {
     return { ok: false, message: error instanceof Error ? error.message : "it is not JSON" };
   }
