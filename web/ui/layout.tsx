@@ -3,6 +3,7 @@ import { ChevronRight } from "lucide-react";
 import { type ReactNode, useEffect, useRef } from "react";
 import { usePageActions } from "../shell/actions.ts";
 import { cx } from "./class.ts";
+import { useKeptFocus } from "./kept-focus.ts";
 
 export interface Crumb {
   label: string;
@@ -32,6 +33,8 @@ export function Page({
   children: ReactNode;
 }) {
   const ref = useRef<HTMLHeadingElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  useKeptFocus(content, ref);
   const navigate = useNavigate();
   const up = crumbs.at(-1);
   usePageActions(
@@ -68,7 +71,9 @@ export function Page({
         </div>
         {tabs}
       </header>
-      <div className={cx("w-full flex-1 px-4 py-4 md:px-6", !wide && "max-w-3xl")}>{children}</div>
+      <div ref={content} className={cx("w-full flex-1 px-4 py-4 md:px-6", !wide && "max-w-3xl")}>
+        {children}
+      </div>
     </div>
   );
 }

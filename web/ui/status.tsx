@@ -91,6 +91,12 @@ const WORDS: Record<string, StatusWord> = {
     icon: CircleCheck,
     help: "It ran and was graded; the grade may still be low",
   },
+  "succeeded-in-part": {
+    tone: "warn",
+    word: "Measured in part",
+    icon: TriangleAlert,
+    help: "It ran to its end, but some of its runs have no trustworthy measurement",
+  },
   failed: { tone: "bad", word: "Failed", icon: CircleX, help: "There is no trustworthy measurement" },
   cancelled: { tone: "idle", word: "Cancelled", icon: CircleSlash, help: "Somebody ended it" },
   passed: { tone: "ok", word: "Passed", icon: CircleCheck, help: "Every grader scored 1" },

@@ -70,7 +70,13 @@ export function Tabs<T extends string>({
 
 export function TabPanel({ id, children, className }: { id: string; children: ReactNode; className?: string }) {
   return (
-    <div id={`panel-${id}`} role="tabpanel" aria-labelledby={`tab-${id}`} className={className}>
+    <div
+      id={`panel-${id}`}
+      role="tabpanel"
+      aria-labelledby={`tab-${id}`}
+      tabIndex={-1}
+      className={cx("outline-none", className)}
+    >
       {children}
     </div>
   );

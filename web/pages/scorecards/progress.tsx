@@ -73,3 +73,7 @@ export const unmeasured = (card: Scorecard): number =>
   card.summary
     ? Object.values(card.summary.failedByClass).reduce((sum, count) => sum + count, 0)
     : card.progress.failed;
+
+/** The state of a scorecard in the words of ui/status.tsx: one that lacks measurements is not shown as measured. */
+export const shownStatus = (card: Scorecard): string =>
+  card.status === "succeeded" && unmeasured(card) > 0 ? "succeeded-in-part" : card.status;

@@ -25,7 +25,7 @@ import { type Cell, countBy, titleOf } from "./cells.ts";
 import { Durations } from "./durations.tsx";
 import { Failures } from "./failures.tsx";
 import { HeatGrid } from "./heat-grid.tsx";
-import { RateBar, unmeasured } from "./progress.tsx";
+import { RateBar, shownStatus, unmeasured } from "./progress.tsx";
 import { useScorecard } from "./use-scorecard.ts";
 
 type TabId = "cases" | "failures" | "heat" | "durations";
@@ -76,7 +76,7 @@ export function ScorecardPage() {
       heading={
         <>
           <span role="status" aria-live="polite">
-            {card && <Status status={card.status} />}
+            {card && <Status status={shownStatus(card)} />}
           </span>
           <Id id={id} />
         </>

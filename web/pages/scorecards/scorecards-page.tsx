@@ -18,7 +18,7 @@ import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Elapsed, Time } from "../../ui/time.tsx";
 import { percent, score } from "../../ui/words.ts";
 import { titleOf } from "./cells.ts";
-import { MiniProgress, RateBar, unmeasured } from "./progress.tsx";
+import { MiniProgress, RateBar, shownStatus, unmeasured } from "./progress.tsx";
 
 const Trend = lazy(() => import("./trend.tsx"));
 const STATUSES = ["queued", "running", "succeeded", "failed", "cancelled"] as const;
@@ -61,7 +61,7 @@ function columns(chosen: readonly string[], choose: (id: string) => void): reado
         </Link>
       ),
     },
-    { id: "status", header: "Status", cell: (card) => <Status status={card.status} /> },
+    { id: "status", header: "Status", cell: (card) => <Status status={shownStatus(card)} /> },
     { id: "progress", header: "Runs", from: "md", cell: (card) => <MiniProgress progress={card.progress} /> },
     {
       id: "rate",
