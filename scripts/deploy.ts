@@ -1,7 +1,7 @@
 import { stdin, stdout } from "node:process";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
-import { Command } from "commander";
+import { Command, CommanderError } from "commander";
 import { deploy } from "./deploy/deploy.ts";
 import { checkWorkspace, DeployError, type Deployment, MADE_SECRETS, readDeployments } from "./deploy/settings.ts";
 import "./environment.ts";
@@ -12,7 +12,8 @@ const program = new Command("deploy")
   .option("--all", "every workspace that has a file in deployments/")
   .option("--dry-run", "print each step and make every check that needs no account", false)
   .option("--settings <folder>", "where the settings stand", undefined)
-  .allowExcessArguments(false);
+  .allowExcessArguments(false)
+  .exitOverride();
 
 /** Asks without showing what is typed. */
 async function ask(question: string): Promise<string> {
@@ -68,6 +69,11 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
+  if (error instanceof CommanderError) {
+    // It has said so itself; asking for help is no mistake.
+    process.exitCode = error.exitCode === 0 ? 0 : 2;
+    return;
+  }
   console.error(error instanceof DeployError ? error.message : error);
   process.exitCode = error instanceof DeployError ? 2 : 1;
 });

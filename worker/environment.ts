@@ -3,8 +3,28 @@ import { EverdictError } from "../contracts/errors.ts";
 import type { RelayRpc } from "../contracts/relay.ts";
 import type { DispatcherRpc, LogRpc, QuotaRpc, SchedulerRpc, ScorecardRpc } from "../contracts/rpc.ts";
 
+/** Every variable that is read; a deployment is refused others. */
+export const VARIABLES = [
+  "EVERDICT_ENV",
+  "EVERDICT_SIGNING_KEY",
+  "EVERDICT_VAULT_KEYS",
+  "EVERDICT_OIDC_ISSUER",
+  "EVERDICT_OIDC_AUDIENCE",
+  "EVERDICT_OIDC_JWKS",
+  "EVERDICT_OIDC_CLIENT_ID",
+  "EVERDICT_OIDC_CLIENT_SECRET",
+  "EVERDICT_OIDC_SCOPES",
+  "EVERDICT_OPERATORS",
+  "EVERDICT_METRICS_TOKEN",
+  "EVERDICT_PUBLIC_URL",
+  "EVERDICT_COMPUTE",
+  "EVERDICT_COMPUTE_RUNTIME",
+  "EVERDICT_SANDBOX_DRIVER",
+  "EVERDICT_FILE_EXECUTION_DRIVER",
+] as const;
+
 /** Bindings and variables of the Worker. Secrets SECRET_<NAME> and SECRET_USE_<NAME> come on top. */
-export interface Env {
+export interface Env extends Partial<Record<(typeof VARIABLES)[number], string>> {
   DB: D1Database;
   SCHEDULER: DurableObjectNamespace;
   SCORECARD: DurableObjectNamespace;
@@ -17,22 +37,6 @@ export interface Env {
   LOGS?: R2Bucket;
   /** Runs `local` runtimes on the control-plane host; bound by the development server only. */
   LOCAL?: Fetcher;
-  EVERDICT_ENV?: string;
-  EVERDICT_SIGNING_KEY?: string;
-  EVERDICT_VAULT_KEYS?: string;
-  EVERDICT_OIDC_ISSUER?: string;
-  EVERDICT_OIDC_AUDIENCE?: string;
-  EVERDICT_OIDC_JWKS?: string;
-  EVERDICT_OIDC_CLIENT_ID?: string;
-  EVERDICT_OIDC_CLIENT_SECRET?: string;
-  EVERDICT_OIDC_SCOPES?: string;
-  EVERDICT_OPERATORS?: string;
-  EVERDICT_METRICS_TOKEN?: string;
-  EVERDICT_PUBLIC_URL?: string;
-  EVERDICT_COMPUTE?: string;
-  EVERDICT_COMPUTE_RUNTIME?: string;
-  EVERDICT_SANDBOX_DRIVER?: string;
-  EVERDICT_FILE_EXECUTION_DRIVER?: string;
 }
 
 const base64Key = z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64");

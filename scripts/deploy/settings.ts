@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { parse } from "smol-toml";
 import * as z from "zod";
 import { WorkspaceId } from "../../contracts/names.ts";
+import { VARIABLES } from "../../worker/environment.ts";
 import { ROOT } from "../environment.ts";
 
 /** What is wrong with a deployment, in words for its operator. */
@@ -23,12 +24,22 @@ const SecretVariable = z
 export const MADE_SECRETS = ["EVERDICT_SIGNING_KEY", "EVERDICT_VAULT_KEYS"] as const;
 const SECRET_VARS = new Set<string>([...MADE_SECRETS, "EVERDICT_OIDC_CLIENT_SECRET", "EVERDICT_METRICS_TOKEN"]);
 
+/** Cookies, redirects and pairing commands are built on it: what stands behind the host would be lost or doubled. */
+const PublicUrl = z
+  .string()
+  .max(300)
+  .refine((url) => url.startsWith("https://") && URL.canParse(url) && new URL(url).origin === url, {
+    error:
+      "must be an https origin such as https://evals.acme.dev, in lower case, without credentials, path (not even '/'), query or fragment",
+  });
+
+const KNOWN = new Set<string>(VARIABLES);
+/** SECRET_<NAME> are the operator's to name; what begins with EVERDICT_ and is not ours would be set and never read. */
+const known = (variable: string): boolean => !variable.startsWith("EVERDICT_") || KNOWN.has(variable);
+
 const Settings = z.strictObject({
   name: Name.optional(),
-  publicUrl: z
-    .url({ protocol: /^https$/, error: "must be an https address" })
-    .max(300)
-    .optional(),
+  publicUrl: PublicUrl.optional(),
   databaseId: z.uuid("must be the id of a D1 database").optional(),
   logBucket: z
     .string()
@@ -60,6 +71,16 @@ function settingsOf(workspace: string, file: string, text: string): Deployment {
     const said = parsed.error.issues.map(({ path, message }) => `${path.join(".") || "the file"}: ${message}`);
     throw new DeployError(`${file} cannot be used: ${said.join("; ")}`);
   }
+  const strange = [
+    ...parsed.data.secrets.filter((name) => !known(name)).map((name) => `secrets: ${name}`),
+    ...Object.keys(parsed.data.vars)
+      .filter((name) => !known(name))
+      .map((name) => `vars.${name}`),
+  ];
+  if (strange.length > 0)
+    throw new DeployError(
+      `${file} cannot be used: ${strange.join(", ")}: no variable of Everdict Edge; there are ${VARIABLES.join(", ")}`,
+    );
   for (const variable of Object.keys(parsed.data.vars)) {
     if (variable === "EVERDICT_ENV")
       throw new DeployError(`${file} cannot be used: vars.EVERDICT_ENV: a deployment is never a development server`);

@@ -9,6 +9,7 @@ import { pagesConfig, withDatabase, workerConfig } from "../../scripts/deploy/co
 import { deploy, generate } from "../../scripts/deploy/deploy.ts";
 import { DeployError, type Deployment, readDeployments } from "../../scripts/deploy/settings.ts";
 import { childEnvironment, ROOT } from "../../scripts/environment.ts";
+import { VARIABLES } from "../../worker/environment.ts";
 import { ended } from "../support/control-plane.ts";
 
 let folder: string;
@@ -125,6 +126,20 @@ describe("a dry run", () => {
       { acme: '[vars]\nEVERDICT_ENV = "dev"' },
       "never a development server",
     ],
+    ["an unknown option", ["--workspace", "acme", "--everything"], {}, "unknown option '--everything'"],
+    ["an argument too many", ["acme"], {}, "too many arguments"],
+    [
+      "a variable that nothing reads",
+      ["--workspace", "acme"],
+      { acme: '[vars]\nEVERDICT_OPERATOR = "ada"' },
+      "vars.EVERDICT_OPERATOR: no variable of Everdict Edge; there are EVERDICT_ENV, ",
+    ],
+    [
+      "a secret that nothing reads",
+      ["--workspace", "acme"],
+      { acme: 'secrets = ["SECRET_NOMAD_TOKEN", "EVERDICT_VAULT_KEY"]' },
+      "secrets: EVERDICT_VAULT_KEY: no variable",
+    ],
     ["an unknown key", ["--workspace", "acme"], { acme: "databaseid = 1" }, "databaseid"],
     ["no TOML", ["--workspace", "acme"], { acme: "name = " }, "is not TOML"],
   ])("%s is refused before anything is touched", async (_what, args, files, words) => {
@@ -136,6 +151,42 @@ describe("a dry run", () => {
     expect(text).not.toContain("1. Build");
     expect(await tree(at)).toEqual(before);
   });
+});
+
+test.each([
+  "http://evals.acme.dev",
+  "https://ada:pass@evals.acme.dev",
+  "https://evals.acme.dev/",
+  "https://evals.acme.dev/edge",
+  "https://evals.acme.dev?x=1",
+  "https://evals.acme.dev#top",
+  "https://evals.acme.dev\\\\@evil.example",
+  "https://",
+  "evals.acme.dev",
+])("%s is no public origin", async (url) => {
+  const at = await settings({ acme: `publicUrl = "${url}"\n` });
+  await expect(readDeployments(at)).rejects.toThrow("publicUrl: must be an https origin");
+});
+
+test("an origin, with a port or not, and every variable but those with an own field are taken", async () => {
+  for (const url of ["https://evals.acme.dev", "https://evals.acme.dev:8443"]) {
+    const at = await settings({ acme: `publicUrl = "${url}"\nsecrets = ["SECRET_X", "EVERDICT_METRICS_TOKEN"]\n` });
+    expect(await readDeployments(at)).toMatchObject([
+      { publicUrl: url, secrets: ["SECRET_X", "EVERDICT_METRICS_TOKEN"] },
+    ]);
+  }
+  const own = [
+    "EVERDICT_ENV",
+    "EVERDICT_PUBLIC_URL",
+    "EVERDICT_OIDC_CLIENT_SECRET",
+    "EVERDICT_METRICS_TOKEN",
+    "EVERDICT_SIGNING_KEY",
+    "EVERDICT_VAULT_KEYS",
+  ];
+  const vars = VARIABLES.filter((name) => !own.includes(name));
+  expect(vars).toContain("EVERDICT_OPERATORS");
+  const at = await settings({ acme: `[vars]\n${vars.map((name) => `${name} = "x"`).join("\n")}\n` });
+  expect(Object.keys((await readDeployments(at))[0]?.vars ?? {})).toEqual(vars);
 });
 
 describe("the generated configuration", () => {
