@@ -28,7 +28,7 @@ const Attachment = z.object({ generation: z.number(), connectedAt: z.number(), g
 type Attachment = z.infer<typeof Attachment>;
 
 const HELLO_CHARS = 64_000;
-/** An error is written so often at most: a broken cluster must not cost a write a request. */
+/** Errors are written so often at most, the newest each time: a broken cluster must not cost a write a request. */
 const ERROR_WRITE_MS = 10_000;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -39,8 +39,10 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   readonly #streams: Streams;
   readonly #rate = new Rate();
   readonly #connections = new WeakMap<WebSocket, Connection>();
-  #errorWrittenAt = 0;
   #lastError: RelayState["lastError"];
+  #isErrorWritten = true;
+  /** Runs until an error may be written again; the object stays in memory so long. */
+  #errorTimer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(ctx: DurableObjectState, env: unknown) {
     super(ctx, env);
@@ -216,14 +218,28 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
     if (attachment === null) return;
     this.#streams.cut(attachment.generation, "the relay's connection broke while the request was on its way");
     if (attachment.greeted) this.#store.seen(seenAt);
+    this.#storeError();
   }
 
   #noteError({ code, message }: RelayReset): void {
-    const now = Date.now();
-    this.#lastError = { at: iso(now), code, message };
-    if (now - this.#errorWrittenAt < ERROR_WRITE_MS) return;
-    this.#errorWrittenAt = now;
+    this.#lastError = { at: iso(Date.now()), code, message };
+    this.#isErrorWritten = false;
+    if (this.#errorTimer === null) this.#writeError();
+  }
+
+  #writeError(): void {
+    this.#errorTimer = null;
+    if (!this.#storeError()) return;
+    this.#errorTimer = setTimeout(() => this.#writeError(), ERROR_WRITE_MS);
+  }
+
+  /** @returns whether there was something to write */
+  #storeError(): boolean {
+    // One that was revoked keeps nothing.
+    if (this.#isErrorWritten || this.#lastError === null || this.#store.row === null) return false;
+    this.#isErrorWritten = true;
     this.#store.noteError(this.#lastError);
+    return true;
   }
 }
 

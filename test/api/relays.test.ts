@@ -1,5 +1,7 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { RELAY_PROTOCOL } from "../../contracts/relay-protocol.ts";
+import { decodeFrame, encodeFrame, encodeJson, FRAME, RELAY_PROTOCOL } from "../../contracts/relay-protocol.ts";
 import { apiWith, dev, keyFor, workspace } from "./support.ts";
 
 const SERVER = "https://10.20.30.40:6443";
@@ -278,4 +280,37 @@ test("validate and create say that the named relay is not paired in this workspa
   expect(await warnings(id)).toContainEqual(expect.stringContaining(`relay '${id}' is not paired in this workspace`));
   await api.call("POST", "/workspace/relays", { label: "office" });
   expect(await warnings("office")).toEqual([]);
+});
+
+test("of several errors in a row the newest is shown, also after the object was gone from memory", async () => {
+  const { api, id: ws } = await workspace();
+  const { id, token } = (await api.call("POST", "/workspace/relays", { label: "office" })).body;
+  const socket = await connect(token);
+  socket.binaryType = "arraybuffer";
+  const words: string[] = [];
+  socket.addEventListener("message", ({ data }) => {
+    const frame = data instanceof ArrayBuffer ? decodeFrame(new Uint8Array(data)) : null;
+    if (frame?.type !== FRAME.open) return;
+    const reset = { code: "connect", message: words.shift() ?? "", sent: false };
+    socket.send(encodeFrame(FRAME.reset, frame.stream, encodeJson(reset)));
+  });
+  const stub = env.RELAY.get(env.RELAY.idFromName(`relay:${id}`));
+  const failing = async (message: string) => {
+    words.push(message);
+    const target = { kind: "address" as const, url: SERVER };
+    const request = { method: "GET", path: "/", headers: {}, target, deadlineMs: 5_000 };
+    const answer = await stub.call({ id: crypto.randomUUID(), workspace: ws, request, body: null });
+    expect(answer).toMatchObject({ ok: false, reset: { message } });
+  };
+  const stored = () =>
+    runInDurableObject(stub, (_relay, { storage }) => storage.kv.get<{ message: string }>("lastError")?.message);
+  const shown = async () => (await api.call("GET", "/workspace/relays")).body.items[0].lastError.message;
+  for (const message of ["one", "two", "three"]) await failing(message);
+  expect(await shown()).toBe("three");
+  await expect.poll(stored, { timeout: 15_000 }).toBe("three");
+  for (const message of ["four", "five"]) await failing(message);
+  socket.close(1000, "");
+  await expect.poll(async () => (await stub.state()).online).toBe(false);
+  await evictDurableObject(stub);
+  expect(await shown()).toBe("five");
 });
