@@ -169,11 +169,38 @@ describe.skipIf(noBrowser !== null)("compute", () => {
     await context.close();
   });
 
+  test("a runtime whose relay is not paired says so; the command that pairs one says what to add", async () => {
+    const body = { ...FULL, id: "behind", relay: "office", server: undefined, authSecret: undefined, context: "prod" };
+    await lab.client.call("create_runtime", { body });
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url);
+    await page.goto("/dashboard/runtimes/behind");
+    await page.getByText("relay office not paired").waitFor();
+    await page.goto("/dashboard/runtimes");
+    const row = page.getByRole("row").filter({ hasText: "behind" });
+    await row.getByText("relay office not paired").waitFor();
+    await page.goto("/dashboard/relays");
+    await page.getByRole("button", { name: "Pair a relay" }).first().click();
+    await page.getByLabel("Label").fill("office");
+    await page.getByRole("button", { name: "Pair", exact: true }).click();
+    await page.getByText("--allow-context NAME").waitFor();
+    await page.getByText("--allow-host HOST:PORT").waitFor();
+    await expectAccessible(page, "pairing a relay");
+    await page.goto("/dashboard/runtimes/behind");
+    await page.getByText("relay office offline").waitFor();
+    await page.goto("/dashboard/runtimes");
+    await row.getByText("relay office offline").waitFor();
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
   test("a cluster's status is live, and acts only when asked", async () => {
     await lab.client.call("create_runtime", { body: { kind: "local", id: "host", version: "1.0.0" } });
     const { page, context, conduct } = await openWindow(browser, lab.plane.url, { theme: "dark" });
     await page.goto("/dashboard/runtimes/host?tab=cluster");
     await page.getByText("It answers").waitFor({ timeout: 20_000 });
+    // The header says the same, though nothing has run there yet.
+    expect(await page.getByText("Answers", { exact: true }).count()).toBe(1);
+    expect(await page.getByText("Not looked at").count()).toBe(0);
     await expectAccessible(page, "cluster status, dark");
     await page.getByRole("tab", { name: "Queue" }).click();
     await page.getByText("Nothing waits here").waitFor();

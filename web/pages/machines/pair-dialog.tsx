@@ -20,6 +20,7 @@ export function PairDialog({
   open,
   onClose,
   pair,
+  beside,
   onlineNow,
   connected,
 }: {
@@ -29,6 +30,8 @@ export function PairDialog({
   open: boolean;
   onClose: () => void;
   pair: (label: string) => Promise<Paired>;
+  /** What the command lacks, which only the machine's operator knows. */
+  beside?: ReactNode;
   /** Whether the machine with this id is connected now. */
   onlineNow: (id: string) => boolean;
   /** What can be done next, once it is there. */
@@ -111,6 +114,7 @@ export function PairDialog({
                 </code>
                 <CopyButton text={made.command} label="Copy the command" />
               </div>
+              {beside && <p className="text-xs text-muted">{beside}</p>}
             </div>
             <p role="status" className="flex items-center gap-2">
               {online ? (

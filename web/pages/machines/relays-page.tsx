@@ -185,6 +185,12 @@ export function RelaysPage() {
         open={pairing}
         onClose={() => setPairing(false)}
         pair={(label) => pair.mutateAsync({ body: { label } })}
+        beside={
+          <>
+            As it stands it may reach nothing: add <code>--allow-context NAME</code> for a context of the machine’s
+            kubeconfig, or <code>--allow-host HOST:PORT</code> for a server to dial.
+          </>
+        }
         onlineNow={(id) => list.data?.some((relay) => relay.id === id && relay.online) ?? false}
       />
       <Confirm ask={ask} onClose={() => setAsk(null)} />

@@ -24,6 +24,7 @@ import { ClusterPanel } from "./cluster-panel.tsx";
 import { differences } from "./diff.ts";
 import { DiffTable } from "./diff-table.tsx";
 import { type Draft, type RuntimeKind, read, SECTIONS } from "./fields.ts";
+import { RelayState } from "./relay-state.tsx";
 import { healthOf, lanesOf } from "./runtimes-page.tsx";
 
 type TabId = "overview" | "cluster" | "queue" | "versions";
@@ -88,13 +89,7 @@ export function RuntimePage() {
           <Dot tone={words?.tone ?? "idle"} title={item?.health?.detail ?? words?.help}>
             {words?.word}
           </Dot>
-          {entry.data.relay && (
-            <Link to="/relays" className="hover:underline">
-              <Dot tone={entry.data.relay.online ? "ok" : "bad"}>
-                relay {entry.data.relay.name} {entry.data.relay.online ? "online" : "offline"}
-              </Dot>
-            </Link>
-          )}
+          {entry.data.relay && <RelayState relay={entry.data.relay} />}
         </>
       }
       actions={

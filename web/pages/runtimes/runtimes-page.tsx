@@ -15,6 +15,7 @@ import { Empty } from "../../ui/states.tsx";
 import { Chip, Dot, Tag, type Tone } from "../../ui/status.tsx";
 import { Time } from "../../ui/time.tsx";
 import { duration, memory } from "../../ui/words.ts";
+import { RelayState } from "./relay-state.tsx";
 
 type Runtime = Item<"list_runtimes">;
 type Lane = Output<"get_queue">["lanes"][number];
@@ -87,6 +88,7 @@ const COLUMNS: readonly Column<Row>[] = [
               <Time at={runtime.health.checkedAt} />
             </span>
           )}
+          {runtime.relay && !runtime.relay.online && <RelayState relay={runtime.relay} />}
         </span>
       );
     },
