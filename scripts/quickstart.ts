@@ -85,13 +85,16 @@ async function story(): Promise<number> {
       card.kill("SIGTERM");
       return 130;
     }
-    console.log(
-      `\n${server.url}/dashboard/ shows it; a case fails its grade on purpose, so the pass rate is below 100 %`,
-    );
+    console.log("\na case fails its grade on purpose, so the pass rate is below 100 %");
     if (!once) {
-      console.log("serving until Ctrl-C; try: npm run everdict -- runs list");
+      console.log(`${server.url}/dashboard/ shows it, until Ctrl-C; try: npm run everdict -- runs list`);
       await told;
-    }
+    } else if (values.state)
+      console.log(`the control plane is stopped; to look at it again: npm start -- --state ${values.state}`);
+    else
+      console.log(
+        "the control plane is stopped and its state removed; in a terminal and without --once it stays, with its dashboard",
+      );
     return MEASURED.has(code) ? 0 : 1;
   } finally {
     const gone = exitOf(runner);
