@@ -24,7 +24,8 @@ export const searchOf =
     const out: Record<string, unknown> = {};
     for (const [name, read] of Object.entries(shape)) {
       const value = read(raw[name]);
-      if (value !== undefined) out[name] = value;
+      // The router lays this over the address as it was typed: what makes no sense there is covered, not left out.
+      if (value !== undefined || name in raw) out[name] = value;
     }
     return out as Parsed<S>;
   };

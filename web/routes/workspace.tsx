@@ -1,5 +1,5 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { searchOf, sort, text } from "../api/search.ts";
+import { oneOf, searchOf, sort, text } from "../api/search.ts";
 import { rootRoute, shellRoute } from "./root.tsx";
 
 export const secretsRoute = createRoute({
@@ -42,6 +42,10 @@ export const workspaceRoutes = [secretsRoute, keysRoute, membersRoute, auditRout
 export const signInRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/sign-in",
-  validateSearch: searchOf({ to: text, error: text, detail: text }),
+  validateSearch: searchOf({
+    to: text,
+    error: oneOf(["UNAUTHENTICATED", "UNAVAILABLE", "NOT_FOUND"]),
+    provider: oneOf(["access_denied"]),
+  }),
   component: lazyRouteComponent(() => import("../pages/workspace/sign-in-page.tsx"), "SignInPage"),
 });

@@ -148,6 +148,10 @@ export async function startOidcSession(
   return bare(302, [await rememberSignIn(request, config, pending, ctx.now())], url);
 }
 
+/** The page has its own words for each code: an address is anybody's to write, so that no words go by it. */
+const failedSignIn = ({ code, data }: EverdictError): string =>
+  `${SIGN_IN_PAGE}?error=${code}${data?.provider === "access_denied" ? "&provider=access_denied" : ""}`;
+
 /** GET /session/oidc/callback: a browser is told of a failure on the sign-in page, a program by a problem document. */
 export async function finishOidcSession(ctx: SessionContext): Promise<Response> {
   const { request, config } = ctx;
@@ -160,8 +164,7 @@ export async function finishOidcSession(ctx: SessionContext): Promise<Response> 
   } catch (error) {
     if (!(error instanceof EverdictError)) throw error;
     logFailure(error, ctx.requestId, error);
-    if ((request.headers.get("accept") ?? "").includes("text/html"))
-      return bare(302, [forgotten], `${SIGN_IN_PAGE}?error=${error.code}&detail=${encodeURIComponent(error.message)}`);
+    if ((request.headers.get("accept") ?? "").includes("text/html")) return bare(302, [forgotten], failedSignIn(error));
     return withCookies(problemResponse(error, ctx.requestId), [forgotten]);
   }
 }

@@ -184,6 +184,21 @@ describe.skipIf(noBrowser !== null)("who is signed in", () => {
     await context.close();
   });
 
+  test("the sign-in page says nothing that an address puts into its mouth", async () => {
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url);
+    await page.goto("/dashboard/sign-in?error=UNAUTHENTICATED&detail=Call+0800+now&provider=Call+0800+now");
+    const said = page.getByRole("alert");
+    await expect.poll(() => said.textContent()).toContain("Sign in again");
+    await page.goto("/dashboard/sign-in?error=UNAUTHENTICATED&provider=access_denied");
+    await expect.poll(() => said.textContent()).toContain("The identity provider refused you access");
+    await page.goto("/dashboard/sign-in?error=Call+0800+now");
+    await page.getByLabel("API key").waitFor();
+    expect(await said.count()).toBe(0);
+    expect(await page.locator("body").textContent()).not.toContain("0800");
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
   test("a person signs in at the identity provider and acts with their own role", async () => {
     await lab.client.call("set_member", { params: { subject: "ada" }, body: { role: "member" } });
     const { page, context, conduct } = await openWindow(browser, lab.plane.url);

@@ -10,9 +10,18 @@ import { ErrorState, Skeleton } from "../../ui/states.tsx";
 const homeward = (to: string | undefined): string =>
   to !== undefined && /^\/dashboard(\/|\?|$)/.test(to) ? to : "/dashboard/";
 
+/** Why one came back without being signed in. The words are ours: an address can be written by anybody. */
+const FAILED = {
+  UNAUTHENTICATED:
+    "What came back from the identity provider does not belong to a sign-in that this browser began here, or it was begun too long ago, or the provider said no. Sign in again.",
+  UNAVAILABLE: "The identity provider did not answer. Try again in a moment.",
+  NOT_FOUND: "This deployment has no identity provider. Sign in with an API key.",
+};
+const DENIED = "The identity provider refused you access. Ask whoever runs it, or sign in with an API key.";
+
 /** Signs in with an API key, or at the identity provider. The key is sent once and not kept in the browser. */
 export function SignInPage() {
-  const { to, error, detail } = signInRoute.useSearch();
+  const { to, error, provider } = signInRoute.useSearch();
   const queries = useQueryClient();
   const client = clientFor(undefined);
   const session = useQuery({ queryKey: ["session"], queryFn: ({ signal }) => client.call("get_session", { signal }) });
@@ -41,7 +50,8 @@ export function SignInPage() {
       </h1>
       {error !== undefined && (
         <p role="alert" className="rounded-md border border-line bg-bad-soft p-3">
-          <span className="font-medium text-bad">Signing in did not work.</span> {detail}
+          <span className="font-medium text-bad">Signing in did not work.</span>{" "}
+          {provider === undefined ? FAILED[error] : DENIED}
         </p>
       )}
       {session.data?.ended && <p className="rounded-md bg-warn-soft p-3">{session.data.ended}</p>}
