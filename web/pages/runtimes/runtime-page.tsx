@@ -38,6 +38,12 @@ export function RuntimePage() {
   const may = useMay();
   const version = search.version ?? "latest";
   const entry = useRead("get_runtime", { params: { id, version } });
+  // The cluster's tab asks; the header says the same as it, and the newer of its answer and the last exchange elsewhere.
+  const look = useRead(
+    "inspect_runtime",
+    { params: { id, version: entry.data?.version ?? version } },
+    { enabled: false },
+  );
   const list = useAll("list_runtimes", { query: { archived: "true" } }, { every: 10_000 });
   const item = list.data?.find((each) => each.id === id);
   const [ask, setAsk] = useState<Confirmation | null>(null);
@@ -67,7 +73,9 @@ export function RuntimePage() {
       </Page>
     );
   const spec = entry.data.spec as Draft;
-  const words = healthOf(item?.health ?? null);
+  const checkedAt = item?.health?.checkedAt ?? null;
+  const newer = look.data && (checkedAt === null || Date.parse(look.data.readAt) > Date.parse(checkedAt));
+  const words = healthOf(item?.health ?? null, newer || tab === "cluster" ? look.data : undefined);
   const askArchive = (one: string | undefined) =>
     setAsk({
       title: one === undefined ? "Archive this runtime?" : "Archive this version?",
@@ -86,8 +94,8 @@ export function RuntimePage() {
           <Tag>{entry.data.version}</Tag>
           {shared && <Tag>shared</Tag>}
           {entry.data.archived && <Chip tone="warn">archived</Chip>}
-          <Dot tone={words?.tone ?? "idle"} title={item?.health?.detail ?? words?.help}>
-            {words?.word}
+          <Dot tone={words.tone} title={words.help}>
+            {words.word}
           </Dot>
           {entry.data.relay && <RelayState relay={entry.data.relay} />}
         </>

@@ -27,14 +27,26 @@ interface Row {
 /** Queued work that has waited longer is pointed out. */
 const LATE_SEC = 600;
 
-const HEALTH: Record<string, { tone: Tone; word: string; help: string }> = {
+interface HealthWords {
+  tone: Tone;
+  word: string;
+  help: string;
+}
+
+const HEALTH = {
   ok: { tone: "ok", word: "Ready", help: "The last exchange worked; work starts as slots come free" },
   degraded: { tone: "warn", word: "Degraded", help: "Some calls fail; running work goes on, new work starts slower" },
   open: { tone: "bad", word: "Not answering", help: "Nothing new starts until it answers; running work is left alone" },
   unknown: { tone: "idle", word: "Not looked at", help: "Nothing has run there yet, and no test was made" },
-};
+} satisfies Record<string, HealthWords>;
 
-export const healthOf = (health: Runtime["health"]) => HEALTH[health?.state ?? "unknown"] ?? HEALTH.unknown;
+/** @param look what an inspection just found; it is believed over an exchange of before */
+export function healthOf(health: Runtime["health"], look?: { reachable: boolean; detail: string }): HealthWords {
+  const state = health?.state ?? "unknown";
+  if (look && !look.reachable) return { ...HEALTH.open, help: look.detail };
+  if (look && (state === "unknown" || state === "open")) return { tone: "ok", word: "Answers", help: look.detail };
+  return { ...HEALTH[state], help: health?.detail ?? HEALTH[state].help };
+}
 
 const sum = (lanes: readonly Lane[], of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0);
@@ -80,8 +92,8 @@ const COLUMNS: readonly Column<Row>[] = [
       const words = healthOf(runtime.health);
       return (
         <span className="flex items-center gap-2">
-          <Dot tone={words?.tone ?? "idle"} title={runtime.health?.detail ?? words?.help}>
-            {words?.word}
+          <Dot tone={words.tone} title={words.help}>
+            {words.word}
           </Dot>
           {runtime.health?.checkedAt && (
             <span className="text-xs text-faint max-lg:hidden">
