@@ -77,6 +77,16 @@ async function once(
 
 const TLS_CODES =
   /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO|ERR_OSSL)/;
+const TRUST_CODES = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;
+const NO_TLS_CODES = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/;
+
+function tlsWords(code: string): string {
+  if (TRUST_CODES.test(code))
+    return `the cluster's certificate is not trusted (${code}): give certificate-authority-data in the kubeconfig, or start the relay with --ca-file`;
+  if (NO_TLS_CODES.test(code))
+    return `the cluster's server does not speak TLS (${code}): correct its port, or give its address with http:`;
+  return `no TLS connection to the cluster (${code}): check its client certificate and its versions of TLS`;
+}
 
 /** Errors of sockets hold host and port only; their codes say what to change. */
 function networkRefusal(error: unknown): unknown {
@@ -84,10 +94,7 @@ function networkRefusal(error: unknown): unknown {
     if (at instanceof Refusal) return at;
     const code = "code" in at ? String(at.code) : "";
     if (TLS_CODES.test(code)) {
-      return new Refusal(
-        "tls",
-        `the cluster's certificate is not trusted (${code}): give certificate-authority-data in the kubeconfig, or start the relay with --ca-file`,
-      );
+      return new Refusal("tls", tlsWords(code));
     }
     if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ETIMEDOUT)$/.test(code))
       return new Refusal("connect", `no connection to the cluster: ${code}`);

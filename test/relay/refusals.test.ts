@@ -312,6 +312,12 @@ test("the relay refuses the same from a control plane that lets it pass", { time
   plane.close();
 });
 
+test("a server without TLS behind https: is no matter of trust", async () => {
+  const url = server.address.replace("http:", "https:");
+  const words = "the cluster's server does not speak TLS (ERR_SSL_WRONG_VERSION_NUMBER)";
+  await expect(ask({ kind: "address", url })).rejects.toMatchObject({ message: expect.stringContaining(words) });
+});
+
 test("a server that does not answer in HTTP is an error in words", async () => {
   const rubbish: Server = createServer((socket) => socket.end("SSH-2.0-OpenSSH\r\n"));
   await new Promise<void>((resolve) => rubbish.listen(0, "127.0.0.1", resolve));

@@ -106,7 +106,7 @@ function relayWords(result: ProbeResult): ProbeResult {
     !check.ok && ofRelay(check.detail) ? { ...check, fix: "change what the message names" } : check,
   );
   if (!ofRelay(result.detail)) return { ...result, checks };
-  const reason = result.detail.includes("certificate is not trusted") ? "tls" : "relay";
+  const reason = /certificate is not trusted|\bTLS\b/.test(result.detail) ? "tls" : "relay";
   return { ...result, checks, reason };
 }
 
