@@ -153,6 +153,25 @@ describe.skipIf(noBrowser !== null)("who is signed in", () => {
     await context.close();
   });
 
+  test("the long name of a key breaks inside its card", async () => {
+    await lab.client.call("create_runtime", { body: { kind: "local", id: "host", version: "1.0.0" } });
+    const { id } = await lab.plane.client(undefined, await keyOf("member")).call("submit_run", {
+      body: { harness: { id: "shell", version: "1.0.0" }, case: { id: "hi", task: "echo hi" }, runtime: "host" },
+    });
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url, { width: 1_280 });
+    await page.goto(`/dashboard/runs/${id}`);
+    const facts = page.getByRole("region", { name: "Facts" });
+    await facts.getByText(/^key:key_/).waitFor();
+    const over = await facts.evaluate((card) => {
+      const text = document.createRange();
+      text.selectNodeContents(card);
+      return text.getBoundingClientRect().right - card.getBoundingClientRect().right;
+    });
+    expect(over).toBeLessThan(0);
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
   test("a member cannot read the pages of secrets, and the API says so too", async () => {
     const { page, context, conduct } = await openWindow(browser, lab.plane.url);
     await signIn(page, await keyOf("member"));
