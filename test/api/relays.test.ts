@@ -1,8 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { decodeFrame, encodeFrame, encodeJson, FRAME, RELAY_PROTOCOL } from "../../contracts/relay-protocol.ts";
-import { apiWith, dev, keyFor, workspace } from "./support.ts";
+import type { Relay } from "../../durable-objects/relay/object.ts";
+import { apiWith, dev, env, keyFor, workspace } from "./support.ts";
 
 const SERVER = "https://10.20.30.40:6443";
 const K8S = { kind: "k8s", id: "pool", version: "1.0.0", image: "busybox:1.36", namespace: "evals" };
@@ -294,11 +294,12 @@ test("of several errors in a row the newest is shown, also after the object was 
     const reset = { code: "connect", message: words.shift() ?? "", sent: false };
     socket.send(encodeFrame(FRAME.reset, frame.stream, encodeJson(reset)));
   });
-  const stub = env.RELAY.get(env.RELAY.idFromName(`relay:${id}`));
+  // SAFETY: the class that wrangler.toml binds.
+  const stub = env.RELAY.getByName(`relay:${id}`) as unknown as DurableObjectStub<Relay>;
   const failing = async (message: string) => {
     words.push(message);
     const target = { kind: "address" as const, url: SERVER };
-    const request = { method: "GET", path: "/", headers: {}, target, deadlineMs: 5_000 };
+    const request = { method: "GET" as const, path: "/", headers: {}, target, deadlineMs: 5_000 };
     const answer = await stub.call({ id: crypto.randomUUID(), workspace: ws, request, body: null });
     expect(answer).toMatchObject({ ok: false, reset: { message } });
   };
