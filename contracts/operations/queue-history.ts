@@ -30,8 +30,8 @@ export const QUEUE_HISTORY_OPERATIONS = {
         .array(
           z.strictObject({
             target: z.string(),
-            inFlight: counts.describe("Runs that ran at each time"),
-            waiting: counts.describe("Runs that waited at each time"),
+            inFlight: counts.describe("The most runs that ran at once in the step before each time"),
+            waiting: counts.describe("The most runs that waited at once in it"),
           }),
         )
         .max(1_000),

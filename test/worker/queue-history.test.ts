@@ -9,20 +9,28 @@ const span = (createdAt: number, startedAt: number | null, finishedAt: number | 
 });
 
 test("a run waits from its submit to its start, and runs from there to its end", () => {
-  // Counts at 100, 110, … 150.
+  // Spans that end at 100, 110, … 150.
   expect(countOver([span(105, 115, 135)], 100, 10, 6)).toEqual([
-    { target: "gpu", waiting: [0, 1, 0, 0, 0, 0], inFlight: [0, 0, 1, 1, 0, 0] },
+    { target: "gpu", waiting: [0, 1, 1, 0, 0, 0], inFlight: [0, 0, 1, 1, 1, 0] },
   ]);
 });
 
 test("what began before is counted from the first time, what has not ended to the last", () => {
   expect(countOver([span(0, 50, null), span(0, null, null), span(0, null, 125)], 100, 10, 4)).toEqual([
-    { target: "gpu", waiting: [2, 2, 2, 1], inFlight: [1, 1, 1, 1] },
+    { target: "gpu", waiting: [2, 2, 2, 2], inFlight: [1, 1, 1, 1] },
   ]);
 });
 
-test("what was over before, or begins later, or fits between two times is not counted", () => {
-  expect(countOver([span(0, 10, 90), span(200, 210, null), span(101, 102, 103)], 100, 10, 4)).toEqual([]);
+test("what was over before, or begins later, is not counted; what came and went between two looks is", () => {
+  expect(countOver([span(0, 10, 90), span(200, 210, null)], 100, 10, 4)).toEqual([]);
+  expect(countOver([span(101, 102, 103)], 100, 10, 4)).toEqual([
+    { target: "gpu", waiting: [0, 1, 0, 0], inFlight: [0, 1, 0, 0] },
+  ]);
+});
+
+test("of many short runs one after the other no more are counted than ran at once", () => {
+  const row = Array.from({ length: 8 }, (_, at) => span(101, 101 + at, 102 + at));
+  expect(countOver(row, 100, 10, 2)).toEqual([{ target: "gpu", waiting: [0, 7], inFlight: [0, 1] }]);
 });
 
 test("targets stand apart, in order", () => {

@@ -24,35 +24,51 @@ export interface Span {
   finishedAt: number | null;
 }
 
+type Stay = readonly [start: number, end: number | null];
+
+/** The most that were there at once in the time before each step; at the first step, what was there then. */
+function peaks(stays: readonly Stay[], from: number, stepMs: number, steps: number): number[] {
+  const events = stays
+    .flatMap(([start, end]) => [[start, 1] as const, ...(end === null ? [] : [[end, -1] as const])])
+    // One that leaves makes room for one that comes at the same moment.
+    .sort(([a, x], [b, y]) => a - b || x - y);
+  const most: number[] = new Array(steps).fill(0);
+  let there = 0;
+  let step = 0;
+  const raise = (at: number) => {
+    most[at] = Math.max(most[at] ?? 0, there);
+  };
+  for (const [time, change] of events) {
+    const at = Math.max(0, Math.ceil((time - from) / stepMs));
+    while (step < Math.min(at, steps - 1)) raise(++step);
+    if (at >= steps) break;
+    there += change;
+    if (time <= from) most[0] = there;
+    else raise(at);
+  }
+  while (step < steps - 1) raise(++step);
+  return most;
+}
+
 /**
- * How many runs ran and waited at each of `steps` times from `from` on.
- * @param from epoch milliseconds @param stepMs milliseconds between two counts
+ * The most runs that ran and that waited at once in each of `steps` spans, each ending `stepMs` after the one before; a run
+ * that came and went between two looks is counted too.
+ * @param from end of the first span, epoch milliseconds
  */
 export function countOver(spans: readonly Span[], from: number, stepMs: number, steps: number): History["targets"] {
-  const changes = new Map<string, { inFlight: number[]; waiting: number[] }>();
-  // A run counts at the times in [start, end).
-  const add = (list: number[], start: number, end: number | null) => {
-    const first = Math.max(0, Math.ceil((start - from) / stepMs));
-    const past = end === null ? steps : Math.max(0, Math.ceil((end - from) / stepMs));
-    if (first >= steps || past <= first) return;
-    list[first] = (list[first] ?? 0) + 1;
-    if (past < steps) list[past] = (list[past] ?? 0) - 1;
-  };
+  const byTarget = new Map<string, { inFlight: Stay[]; waiting: Stay[] }>();
   for (const { target, createdAt, startedAt, finishedAt } of spans) {
-    let change = changes.get(target);
-    if (!change) {
-      change = { inFlight: new Array(steps).fill(0), waiting: new Array(steps).fill(0) };
-      changes.set(target, change);
-    }
-    add(change.waiting, createdAt, startedAt ?? finishedAt);
-    if (startedAt !== null) add(change.inFlight, startedAt, finishedAt);
+    const stays = byTarget.get(target) ?? { inFlight: [], waiting: [] };
+    byTarget.set(target, stays);
+    stays.waiting.push([createdAt, startedAt ?? finishedAt]);
+    if (startedAt !== null) stays.inFlight.push([startedAt, finishedAt]);
   }
-  const summed = (list: number[]) => {
-    let sum = 0;
-    return list.map((step) => (sum += step));
-  };
-  return [...changes]
-    .map(([target, { inFlight, waiting }]) => ({ target, inFlight: summed(inFlight), waiting: summed(waiting) }))
+  return [...byTarget]
+    .map(([target, { inFlight, waiting }]) => ({
+      target,
+      inFlight: peaks(inFlight, from, stepMs, steps),
+      waiting: peaks(waiting, from, stepMs, steps),
+    }))
     .filter(({ inFlight, waiting }) => inFlight.some(Boolean) || waiting.some(Boolean))
     .sort((a, b) => (a.target < b.target ? -1 : 1));
 }
