@@ -93,6 +93,8 @@ export async function graphile(idle: readonly number[], job: string): Promise<Fi
       wake: latencies,
     };
   } finally {
+    // Its pools close their last connections a moment after they say they have.
+    await sleep(500);
     await postgres.stop();
   }
 }
