@@ -1,4 +1,5 @@
-import type { DispatcherRpc, RunDigest, ScorecardRpc, Settlement } from "../../contracts/rpc.ts";
+import type { DispatcherRpc, RunDigest, ScorecardRpc } from "../../contracts/rpc.ts";
+import { digestOf } from "../../contracts/run-digest.ts";
 import { backoffMs } from "./limits.ts";
 import type { Logger } from "./log.ts";
 import type { Store } from "./store.ts";
@@ -109,18 +110,4 @@ async function withDeadline<T>(call: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** What a scorecard needs to know of an ended run. */
-export function digestOf(settlement: Settlement): RunDigest {
-  return {
-    runId: settlement.runId,
-    status: settlement.status,
-    score: settlement.result?.score ?? null,
-    pass: settlement.result?.pass ?? null,
-    durationMs: settlement.result?.durationMs ?? null,
-    failureClass: settlement.failure?.class ?? null,
-    failureCode: settlement.failure?.code ?? null,
-    failureStage: settlement.failure?.stage ?? null,
-  };
 }

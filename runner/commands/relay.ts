@@ -9,7 +9,8 @@ import { RelayProcess } from "../relay/relay.ts";
 import { type Allowed, Targets } from "../relay/targets.ts";
 import { EXIT, FatalError } from "../session.ts";
 import { defaultStateDir, StateFolder } from "../state-folder.ts";
-import { chooseApiUrl, openLogger } from "./runner.ts";
+import { chooseApiUrl } from "./runner.ts";
+import { runService } from "./service.ts";
 
 export interface AllowFlags {
   allowContext: string[];
@@ -78,19 +79,7 @@ export function allowedBy(flags: AllowFlags): Allowed {
 }
 
 /** @returns the exit status */
-export async function runRelay(flags: RelayFlags): Promise<number> {
-  const log = openLogger();
-  try {
-    await work(flags, log);
-    return EXIT.ok;
-  } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    log.error(error.message);
-    return error.exitCode;
-  } finally {
-    log.close();
-  }
-}
+export const runRelay = (flags: RelayFlags): Promise<number> => runService((log) => work(flags, log));
 
 async function work(flags: RelayFlags, log: Logger): Promise<void> {
   // What plugins write is readable by this user only.

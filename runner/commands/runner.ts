@@ -7,13 +7,14 @@ import { DockerExecutor } from "../executors/docker.ts";
 import { DockerEngine, EngineUnreachable } from "../executors/docker-engine.ts";
 import type { Executor } from "../executors/executor.ts";
 import { HostExecutor } from "../executors/host.ts";
-import { jsonLogger, type Logger, terminalLogger } from "../log.ts";
+import type { Logger } from "../log.ts";
 import { thisMachine } from "../machine.ts";
 import { storePair } from "../pairing.ts";
 import { Prober } from "../probe/prober.ts";
 import { Runner } from "../runner.ts";
 import { EXIT, FatalError } from "../session.ts";
 import { defaultStateDir, StateFolder } from "../state-folder.ts";
+import { runService } from "./service.ts";
 
 export interface RunnerFlags {
   pair?: string;
@@ -97,27 +98,8 @@ export function chooseApiUrl(flags: { apiUrl?: string }, state: StateFolder): st
   return paired[0] ?? DEFAULT_API_URL;
 }
 
-/** Words on standard error: live on a terminal, JSON lines elsewhere. */
-export function openLogger(): Logger {
-  const now = (): Date => new Date();
-  const write = (text: string): void => void process.stderr.write(text);
-  return process.stderr.isTTY ? terminalLogger(write, now) : jsonLogger(write, now);
-}
-
 /** @returns the exit status */
-export async function runRunner(flags: RunnerFlags): Promise<number> {
-  const log = openLogger();
-  try {
-    await work(flags, log);
-    return EXIT.ok;
-  } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    log.error(error.message);
-    return error.exitCode;
-  } finally {
-    log.close();
-  }
-}
+export const runRunner = (flags: RunnerFlags): Promise<number> => runService((log) => work(flags, log));
 
 async function work(flags: RunnerFlags, log: Logger): Promise<void> {
   const state = new StateFolder(flags.stateDir ?? defaultStateDir(process.env));

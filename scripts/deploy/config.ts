@@ -13,7 +13,7 @@ export const publicUrlOf = ({ publicUrl, name }: Deployment): string => publicUr
  * The configuration of one deployment's Worker: the project's own, with this deployment's names. Everything is repeated,
  * so nothing depends on what wrangler's environments inherit.
  * @param base text of wrangler.toml
- * @param paths relative to where the result is written
+ * @param paths root: folder of the checkout, absolute
  */
 export function workerConfig(base: string, deployment: Deployment, paths: { root: string }): string {
   const config = parse(base);
@@ -23,7 +23,6 @@ export function workerConfig(base: string, deployment: Deployment, paths: { root
     ...config,
     name,
     main: rooted(config.main),
-    // What is served is built by the deploy command, of what it was started from.
     workers_dev: true,
     vars: { ...deployment.vars, EVERDICT_PUBLIC_URL: publicUrlOf(deployment) },
     d1_databases: tables(config.d1_databases).map((database) => ({

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { attemptJson, attemptOf, type ReadyAttempt } from "../../worker/dispatch/grants.ts";
+import { entryOf } from "../objects/scheduler-builders.ts";
 
 const program = "#!/bin/sh\nprintf '%s' \"$1\" | tr '\\n' ' ' # \u2028 😀 </script>\n";
+const { program: _, ...facts } = entryOf().job;
 const ready: ReadyAttempt = {
   runId: "run_1",
   epoch: 3,
@@ -13,22 +15,8 @@ const ready: ReadyAttempt = {
   logToken: "t",
   job: {
     name: "evd-x-1-3",
-    mode: "batch",
-    image: null,
+    ...facts,
     env: { EVD_RUN_ID: "run_1" },
-    secretEnv: {},
-    resources: { cpu: null, memoryMb: null, gpu: null },
-    pids: 1_024,
-    network: "bridge",
-    os: "linux",
-    isolation: "container",
-    git: null,
-    ports: [],
-    sidecars: [],
-    imagePullSecret: null,
-    timeoutSec: 60,
-    graceSec: 10,
-    needs: [],
     labels: { object: "x", run: "run_1", epoch: "3" },
   },
   programJson: JSON.stringify(program),

@@ -1,5 +1,5 @@
 import { EverdictError } from "../../contracts/errors.ts";
-import type { RunDigest, RunView, Settlement } from "../../contracts/rpc.ts";
+import type { RunDigest, RunView } from "../../contracts/rpc.ts";
 import { Attempt, Failure, isTerminal, Provenance, type Run, RunResult, RunStatus } from "../../contracts/run.ts";
 import type { runs } from "./schema.ts";
 
@@ -56,21 +56,7 @@ export function overlay(run: Run, view: RunView): Run {
   return { ...live, status: view.status, finishedAt: view.finishedAt, waiting: view.waiting };
 }
 
-/** What a scorecard keeps of an ended run. */
-export function digestOf(ended: Settlement): RunDigest {
-  return {
-    runId: ended.runId,
-    status: ended.status,
-    score: ended.result?.score ?? null,
-    pass: ended.result?.pass ?? null,
-    durationMs: ended.result?.durationMs ?? null,
-    failureClass: ended.failure?.class ?? null,
-    failureCode: ended.failure?.code ?? null,
-    failureStage: ended.failure?.stage ?? null,
-  };
-}
-
-/** The same from a stored terminal row. @throws EverdictError INTERNAL for a row that has not ended */
+/** What a scorecard keeps of a run, from its stored terminal row. @throws EverdictError INTERNAL for a row that has not ended */
 export function digestOfRow(row: RunRow): RunDigest {
   const run = runOf(row);
   if (run.status !== "succeeded" && run.status !== "failed" && run.status !== "cancelled")
