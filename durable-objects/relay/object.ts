@@ -41,7 +41,8 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   readonly #connections = new WeakMap<WebSocket, Connection>();
   #lastError: RelayState["lastError"];
   #isErrorWritten = true;
-  /** Runs until an error may be written again; the object stays in memory so long. */
+  #errorWrittenAt = 0;
+  /** Set while an error waits to be written; the object stays in memory so long. */
   #errorTimer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(ctx: DurableObjectState, env: unknown) {
@@ -224,22 +225,19 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   #noteError({ code, message }: RelayReset): void {
     this.#lastError = { at: iso(Date.now()), code, message };
     this.#isErrorWritten = false;
-    if (this.#errorTimer === null) this.#writeError();
+    const waitMs = this.#errorWrittenAt + ERROR_WRITE_MS - Date.now();
+    if (waitMs <= 0) this.#storeError();
+    else this.#errorTimer ??= setTimeout(() => this.#storeError(), waitMs);
   }
 
-  #writeError(): void {
+  #storeError(): void {
+    if (this.#errorTimer !== null) clearTimeout(this.#errorTimer);
     this.#errorTimer = null;
-    if (!this.#storeError()) return;
-    this.#errorTimer = setTimeout(() => this.#writeError(), ERROR_WRITE_MS);
-  }
-
-  /** @returns whether there was something to write */
-  #storeError(): boolean {
     // One that was revoked keeps nothing.
-    if (this.#isErrorWritten || this.#lastError === null || this.#store.row === null) return false;
+    if (this.#isErrorWritten || this.#lastError === null || this.#store.row === null) return;
     this.#isErrorWritten = true;
+    this.#errorWrittenAt = Date.now();
     this.#store.noteError(this.#lastError);
-    return true;
   }
 }
 

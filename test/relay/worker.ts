@@ -16,6 +16,8 @@ export interface Ask {
   /** Address for a direct request, to compare with. */
   address: string | null;
   request: Omit<TransportRequest, "signal"> & { deadlineMs: number };
+  /** When the signal of the request fires: it cannot come from outside, as the runtime does not see that a client left. */
+  abortMs: number | null;
 }
 
 const transportOf = (env: Env, { relay, address }: Ask): Transport =>
@@ -24,7 +26,7 @@ const transportOf = (env: Env, { relay, address }: Ask): Transport =>
     : directTransport({ address: address ?? "", allowPrivate: true });
 
 async function carry(env: Env, ask: Ask, gone: AbortSignal): Promise<Response> {
-  const signal = AbortSignal.any([gone, AbortSignal.timeout(ask.request.deadlineMs)]);
+  const signal = AbortSignal.any([gone, AbortSignal.timeout(ask.abortMs ?? ask.request.deadlineMs)]);
   try {
     const answer = await transportOf(env, ask).fetch({ ...ask.request, signal });
     return new Response(answer.body, {

@@ -22,8 +22,9 @@ export interface ProtocolRunnerOptions {
   token: string;
   slots?: number;
   memoryMb?: number;
-  /** Time each job "runs", in ms. */
+  /** Time each job "runs", in ms; up to half of it more or less for each if it is uneven. */
   workMs?: number;
+  uneven?: boolean;
   capabilities?: LeaseRequest["capabilities"];
 }
 
@@ -42,7 +43,7 @@ export class ProtocolRunner {
   readonly #abort = new AbortController();
 
   constructor(options: ProtocolRunnerOptions) {
-    this.#options = { slots: 1, workMs: 0, ...options };
+    this.#options = { slots: 1, workMs: 0, uneven: false, ...options };
   }
 
   /** One POST of the protocol. @returns null for 204 */
@@ -115,7 +116,9 @@ export class ProtocolRunner {
         attempts: [{ runId, epoch, phase: "accepted" }],
       });
       if (accepted?.attempts[0]?.verdict !== "extended") return;
-      if (this.#options.workMs > 0) await new Promise((resolve) => setTimeout(resolve, this.#options.workMs));
+      const { workMs, uneven } = this.#options;
+      const takesMs = uneven ? workMs * (0.5 + Math.random()) : workMs;
+      if (takesMs > 0) await new Promise((resolve) => setTimeout(resolve, takesMs));
       const answer = await this.post<ResultsAnswer>("/runner/results", {
         instanceId: this.instanceId,
         results: [{ runId, epoch, outcome: OUTCOME }],

@@ -123,6 +123,11 @@ export class CarryError extends Error {
   }
 }
 
+/** A transport whose requests may be given up in the middle: `abortMs` says when their signal fires. */
+export interface LabTransport extends Transport {
+  fetch(request: TransportRequest & { abortMs?: number }): ReturnType<Transport["fetch"]>;
+}
+
 /** The relay's object and transport in workerd, reached from this process; nothing of them is replaced. */
 export class RelayLab {
   readonly url: string;
@@ -193,11 +198,11 @@ export class RelayLab {
   }
 
   /** Requests through a relay, or directly when it is null. */
-  transport(relay: Ask["relay"], address: string | null = null): Transport {
+  transport(relay: Ask["relay"], address: string | null = null): LabTransport {
     return { fetch: (request) => this.#carry({ relay, address }, request) };
   }
 
-  through(id: string, target: RelayTarget, kubeconfig?: string, workspace = "acme"): Transport {
+  through(id: string, target: RelayTarget, kubeconfig?: string, workspace = "acme"): LabTransport {
     return this.transport({ id, label: "lab", workspace, target, ...(kubeconfig === undefined ? {} : { kubeconfig }) });
   }
 
@@ -207,9 +212,9 @@ export class RelayLab {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  async #carry(way: Pick<Ask, "relay" | "address">, request: TransportRequest) {
-    const { signal, ...rest } = request;
-    const ask: Ask = { ...way, request: { ...rest, deadlineMs: request.deadlineMs ?? 60_000 } };
+  async #carry(way: Pick<Ask, "relay" | "address">, request: TransportRequest & { abortMs?: number }) {
+    const { signal, abortMs = null, ...rest } = request;
+    const ask: Ask = { ...way, request: { ...rest, deadlineMs: request.deadlineMs ?? 60_000 }, abortMs };
     const answer = await fetch(`${this.url}/transport`, {
       method: "POST",
       body: JSON.stringify(ask),

@@ -23,6 +23,9 @@ const DEFAULT_DEADLINE_MS = 60_000;
 /** A relay whose connection broke, or that is full, is usually there again so soon. */
 const AWAY_SEC = 1;
 
+/** So long an answer to a cancel is waited for. */
+const CANCEL_MS = 1_000;
+
 const READ_BYTES = 64 * 1024;
 
 /** What a refusal is to a backend. */
@@ -98,7 +101,10 @@ function errorOf(label: string, { reset, lastSeenAt }: Extract<RelayAnswer, { ok
   });
 }
 
-/** The answer, or the signal's reason: an AbortSignal does not cross to the object, so a cancel goes after it. */
+/**
+ * The answer, or the signal's reason: an AbortSignal does not cross to the object, so a cancel goes after it. It is waited
+ * for, since the runtime drops calls that are on their way when the invocation that made them ends.
+ */
 async function until(
   work: Promise<RelayAnswer>,
   signal: AbortSignal,
@@ -108,8 +114,8 @@ async function until(
   let stop = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {
     stop = () => {
-      cancel().catch(() => undefined);
-      reject(signal.reason);
+      const told = Promise.race([cancel().catch(() => undefined), scheduler.wait(CANCEL_MS)]);
+      void told.then(() => reject(signal.reason));
     };
     signal.addEventListener("abort", stop, { once: true });
   });
