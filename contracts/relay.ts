@@ -45,7 +45,8 @@ export interface RelayRpc {
   pair(relay: RelayRecord): Promise<void>;
   /** Closes its connection and forgets it. */
   revoke(): Promise<void>;
-  state(): Promise<RelayState>;
+  /** `awaitedBy`: a Scheduler that is told once when a relay that is away now is back. */
+  state(awaitedBy?: string): Promise<RelayState>;
   call(call: RelayCall): Promise<RelayAnswer>;
   /** Ends a call whose answer nobody wants any more; unknown ids are no error. */
   cancel(callId: string): Promise<void>;

@@ -311,6 +311,8 @@ export interface SchedulerRpc {
   follow(runId: string): Promise<void>;
   /** A quota object that denied a place here has a free one: ask again. */
   nudge(): Promise<void>;
+  /** A relay that was away is connected: what waits for it may be tried. */
+  relayBack(): Promise<void>;
   /** Re-arms the alarm and drains the outbox; called by the cron sweep. Answers whether anything is live. */
   sweep(): Promise<{ active: boolean }>;
   /** Prometheus gauges by name. */

@@ -19,6 +19,7 @@ import {
   type RelayWelcome,
   SILENCE_MS,
 } from "../../contracts/relay-protocol.ts";
+import type { SchedulerRpc } from "../../contracts/rpc.ts";
 import { Rate } from "./rate.ts";
 import { RelayStore } from "./store.ts";
 import { type Connection, Streams } from "./streams.ts";
@@ -33,8 +34,13 @@ const ERROR_WRITE_MS = 10_000;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
+/** Bindings of a relay's object. */
+export interface RelayEnv {
+  SCHEDULER: { getByName(name: string): Pick<SchedulerRpc, "relayBack"> };
+}
+
 /** One relay: its socket, which sleeps with the object, and the requests that are on their way over it. */
-export class Relay extends DurableObject<unknown> implements RelayRpc {
+export class Relay extends DurableObject<RelayEnv> implements RelayRpc {
   readonly #store: RelayStore;
   readonly #streams: Streams;
   readonly #rate = new Rate();
@@ -45,7 +51,7 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
   /** Set while an error waits to be written; the object stays in memory so long. */
   #errorTimer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(ctx: DurableObjectState, env: unknown) {
+  constructor(ctx: DurableObjectState, env: RelayEnv) {
     super(ctx, env);
     this.#store = new RelayStore(ctx.storage.kv);
     this.#lastError = this.#store.lastError;
@@ -63,9 +69,10 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
     await this.ctx.storage.deleteAll();
   }
 
-  async state(): Promise<RelayState> {
+  async state(awaitedBy?: string): Promise<RelayState> {
     const now = Date.now();
     const live = this.#live(now);
+    if (live === null && awaitedBy !== undefined) this.#store.noteAwaited(awaitedBy);
     const known = this.#store.hello;
     // What an absent relay allows is not known.
     const hello = live === null ? null : known;
@@ -159,6 +166,18 @@ export class Relay extends DurableObject<unknown> implements RelayRpc {
     const { workspace, label } = row;
     const { generation } = attachment;
     socket.send(JSON.stringify({ type: "welcome", workspace, label, generation } satisfies RelayWelcome));
+    this.#tellWaiting();
+  }
+
+  // A lost word costs time only: a Scheduler tries by itself.
+  #tellWaiting(): void {
+    const { awaitedBy } = this.#store;
+    if (awaitedBy.length === 0) return;
+    for (const object of awaitedBy)
+      this.env.SCHEDULER.getByName(object)
+        .relayBack()
+        .catch(() => undefined);
+    this.#store.forgetAwaited();
   }
 
   #connectionOf(socket: WebSocket, generation: number): Connection {

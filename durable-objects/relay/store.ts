@@ -14,6 +14,9 @@ const Row = z.object({
 });
 export type RelayRow = z.infer<typeof Row>;
 
+/** One that is not told tries by itself, every 30 s. */
+const MAX_AWAITED = 256;
+
 /** What of a relay outlives its object's sleep: who it is, and when it was last seen. No credential of a cluster. */
 export class RelayStore {
   readonly #kv: SyncKvStorage;
@@ -60,6 +63,22 @@ export class RelayStore {
   get hello(): RelayHello | null {
     const parsed = RelayHello.safeParse(this.#kv.get("hello"));
     return parsed.success ? parsed.data : null;
+  }
+
+  /** Schedulers that are to be told when it is back. */
+  get awaitedBy(): string[] {
+    const parsed = z.array(z.string()).safeParse(this.#kv.get("awaitedBy"));
+    return parsed.success ? parsed.data : [];
+  }
+
+  noteAwaited(object: string): void {
+    const known = this.awaitedBy;
+    if (this.#row !== null && known.length < MAX_AWAITED && !known.includes(object))
+      this.#kv.put("awaitedBy", [...known, object]);
+  }
+
+  forgetAwaited(): void {
+    this.#kv.delete("awaitedBy");
   }
 
   noteError(error: NonNullable<LastError>): void {

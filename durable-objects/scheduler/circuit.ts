@@ -2,7 +2,7 @@ import type { Effect } from "./events.ts";
 import { CIRCUIT_FAILURES, CIRCUIT_OPEN_MS } from "./limits.ts";
 import type { State } from "./state.ts";
 
-/** A relay that comes back is found so late at most, by one run that tries. */
+/** A relay that comes back and whose word of it is lost is found so late at most, by one run that tries. */
 const RELAY_PAUSE_MAX_MS = 30_000;
 
 export interface LaneError {
@@ -43,6 +43,12 @@ export function noteRelayOffline(state: State, detail: string, retryAfterSec: nu
   const pauseMs = Math.min(600, Math.max(1, retryAfterSec)) * 1_000;
   const until = now + Math.max(pauseMs, Math.min(RELAY_PAUSE_MAX_MS, pauseMs * 2 ** Math.min(8, tries - 1)));
   state.relayOffline = { until, detail: words, tries, probe: relayOffline?.probe ?? null };
+}
+
+/** The relay is connected again: one run tries at once. */
+export function noteRelayBack(state: State, now: number): void {
+  const { relayOffline } = state;
+  if (relayOffline) state.relayOffline = { ...relayOffline, until: now, tries: 0 };
 }
 
 /** The cluster answered: the row of failures is broken; an open lane still waits for a start. */

@@ -1,5 +1,6 @@
 import { beginAttempt, pump } from "./admission.ts";
 import { declared, envelopeRoom } from "./capacity.ts";
+import { noteRelayBack } from "./circuit.ts";
 import { compensateLateness, nextWakeAt, passTime, watchFleet } from "./clock.ts";
 import { dropHold, requeue, uncharge } from "./endings.ts";
 import type { Effect, Event } from "./events.ts";
@@ -67,6 +68,9 @@ function take(state: State, event: Event, now: number, out: Effect[]): void {
       return;
     case "nudge":
       for (const tenant of state.tenants.values()) tenant.deniedUntil = 0;
+      return;
+    case "relayBack":
+      noteRelayBack(state, now);
       return;
     case "envelope":
       setEnvelope(state, event.envelope, now, out);

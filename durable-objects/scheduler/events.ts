@@ -48,6 +48,7 @@ export type Event =
   | { type: "observed"; observation: Observation }
   | { type: "quota"; workspace: string; granted: AttemptRef[]; denied: AttemptRef[] }
   | { type: "nudge" }
+  | { type: "relayBack" }
   | { type: "envelope"; envelope: Envelope }
   | { type: "limits"; workspace: string; limits: TenantLimits }
   | { type: "pair"; runner: RunnerRecord }

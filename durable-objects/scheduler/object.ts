@@ -207,6 +207,10 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     });
   }
 
+  async relayBack(): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "relayBack" }, now));
+  }
+
   async setEnvelope(object: string, envelope: Envelope): Promise<void> {
     await this.#named(object);
     await this.#turn((now) => this.#engine.apply({ type: "envelope", envelope }, now));

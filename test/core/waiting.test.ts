@@ -185,6 +185,22 @@ test("relay-offline: through a night one run tries for all, ever more seldom, an
   expect(startsOf(lab.turn(startedOf(back)))).toHaveLength(4);
 });
 
+test("relay-offline: when the relay says that it is back, one run tries at once and the others follow", () => {
+  const lab = clusterLab({ slots: 10 });
+  const away = { reason: "relay-offline" as const, detail: "relay 'office' is offline", retryAfterSec: 10 };
+  const refs = startsOf(lab.enqueue(entriesOf(5)));
+  lab.turn({ type: "startAnswers", answers: refs.map((ref) => ({ kind: "withheld", ...ref, ...away })) });
+  for (let tries = 0; tries < 3; tries++) {
+    const probe = startsOf(lab.advance(31_000));
+    lab.turn({ type: "startAnswers", answers: probe.map((ref) => ({ kind: "withheld", ...ref, ...away })) });
+  }
+  expect(startsOf(lab.advance(2_000))).toHaveLength(0);
+  const back = startsOf(lab.turn({ type: "relayBack" }));
+  expect(back).toHaveLength(1);
+  expect(startsOf(lab.turn({ type: "relayBack" }))).toHaveLength(0);
+  expect(startsOf(lab.turn(startedOf(back)))).toHaveLength(4);
+});
+
 test("secrets-unavailable: only for jobs with secrets", () => {
   const lab = clusterLab();
   const entry = entryOf({ secrets: true });

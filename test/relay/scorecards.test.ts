@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Authority, certificateAuthority } from "../support/certificates.ts";
-import { ControlPlane } from "../support/control-plane.ts";
+import { ControlPlane, until } from "../support/control-plane.ts";
 import { FakeKubernetes } from "../support/fake-kubernetes/fake-kubernetes.ts";
 import { type FakeServer, serveFakeKubernetes } from "../support/fake-kubernetes/server.ts";
 import { kubeconfig, pemData } from "../support/kubeconfig.ts";
@@ -121,6 +121,26 @@ console.log(JSON.stringify({ apiVersion, kind: "ExecCredential", status }));`,
       expect(calls).toBeLessThanOrEqual(Math.ceil(took / (EXPIRY_SEC * 0.7)) + 3);
     },
   );
+
+  test("a run that waits for the relay starts when it is back, not when it is looked for next", async () => {
+    const client = plane.client();
+    await relay.kill();
+    const { id } = await client.call("submit_run", {
+      body: {
+        harness: { spec: { kind: "command", command: "echo back" } },
+        case: { id: "waits", task: "t" },
+        runtime: "by-context",
+      },
+    });
+    const run = () => client.call("get_run", { params: { id } });
+    await until("it waits for the relay", 20_000, async () => (await run()).waiting?.reason === "relay-offline");
+    // It was looked for after 1, 2 and 4 s; the next look is 8 s later.
+    await new Promise((resolve) => setTimeout(resolve, 9_000));
+    expect((await run()).waiting?.reason).toBe("relay-offline");
+    await relay.up();
+    await until("it has started", 3_000, async () => (await run()).status !== "queued");
+    await until("it has run", 20_000, async () => (await run()).status === "succeeded");
+  });
 
   test("the same kubeconfig without a relay is refused, with the reason and what to run", async () => {
     const client = plane.client();

@@ -49,8 +49,8 @@ export async function findRelay(store: Store, workspace: string, name: string): 
 }
 
 /** How a relay is, from its object. @throws EverdictError UNAVAILABLE when the object does not answer */
-export const relayState = (env: Env, relay: FoundRelay): Promise<RelayState> =>
-  withDeadline(relayOf(env, relay.id).state(), STATE_MS, `relay '${relay.label}'`);
+export const relayState = (env: Env, relay: FoundRelay, awaitedBy?: string): Promise<RelayState> =>
+  withDeadline(relayOf(env, relay.id).state(awaitedBy), STATE_MS, `relay '${relay.label}'`);
 
 /** What is shown of the relays that runtimes name, each asked once; null for a runtime that names none. */
 export async function relaysOf(
@@ -94,10 +94,19 @@ export interface RelayAway {
   retryAfterSec: number;
 }
 
-/** Whether a relay is away. @throws EverdictError as findRelay and relayState do */
-export async function relayAway(env: Env, store: Store, workspace: string, name: string): Promise<RelayAway | null> {
+/**
+ * Whether a relay is away; if it is, the Scheduler `object` is told when it is back.
+ * @throws EverdictError as findRelay and relayState do
+ */
+export async function relayAway(
+  env: Env,
+  store: Store,
+  workspace: string,
+  name: string,
+  object: string,
+): Promise<RelayAway | null> {
   const relay = await findRelay(store, workspace, name);
-  const { online, lastSeenAt } = await relayState(env, relay);
+  const { online, lastSeenAt } = await relayState(env, relay, object);
   if (online) return null;
   const awaySec = lastSeenAt === null ? AWAY_MAX_SEC * 10 : (Date.now() - Date.parse(lastSeenAt)) / 1_000;
   const retryAfterSec = Math.max(1, Math.min(AWAY_MAX_SEC, Math.round(awaySec / 10)));

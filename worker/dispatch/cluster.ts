@@ -1,6 +1,7 @@
 import { EverdictError } from "../../contracts/errors.ts";
 import type { DispatcherRpc, Grant, Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
+import { sha256 } from "../auth/digest.ts";
 import type { Backend, SeenUnit, Sighting } from "../backends/backend.ts";
 import { eachOf } from "../backends/each-of.ts";
 import { type ClusterSpec, clusterBackend } from "../compute/cluster.ts";
@@ -30,6 +31,18 @@ export interface Placed extends AttemptRef {
 
 const refOf = ({ runId, epoch }: AttemptRef): AttemptRef => ({ runId, epoch });
 
+/** The Scheduler that asks. */
+export interface Asking {
+  object: string;
+  /** First 8 hex digits of its hash: what names and labels of its units begin with. */
+  hash: string;
+}
+
+export const askingOf = async (object: string): Promise<Asking> => ({
+  object,
+  hash: (await sha256(object)).slice(0, 8),
+});
+
 interface Cluster {
   backend: Backend;
   spec: ClusterSpec;
@@ -38,7 +51,7 @@ interface Cluster {
 }
 
 /** The cluster of a runtime version as it is registered now, with the credential as it is stored now. */
-export async function clusterOf(env: Env, objectHash: string, placed: Placed): Promise<Cluster> {
+export async function clusterOf(env: Env, { object, hash }: Asking, placed: Placed): Promise<Cluster> {
   const store = storeOf(env);
   const config = configOf(env);
   const base = placed.target.split("@", 1)[0] ?? placed.target;
@@ -49,8 +62,9 @@ export async function clusterOf(env: Env, objectHash: string, placed: Placed): P
     throw new EverdictError("UPSTREAM_MISCONFIGURED", `runtime '${target}' is no cluster any more`);
   // A shared runtime's credential is its owner's, not that of whoever uses it.
   const owner = resolved.runtime?.owner ?? placed.workspace;
-  const backend = await clusterBackend(env, config, store, owner, spec, objectHash);
-  return { backend, spec, away: spec.relay === undefined ? null : await relayAway(env, store, owner, spec.relay) };
+  const backend = await clusterBackend(env, config, store, owner, spec, hash);
+  const away = spec.relay === undefined ? null : await relayAway(env, store, owner, spec.relay, object);
+  return { backend, spec, away };
 }
 
 /** Placed things by the runtime version they belong to. */
@@ -70,17 +84,17 @@ const faultOf = (error: unknown) =>
     ? { code: error.code, message: error.message.slice(0, 500), retryAfterSec: error.retryAfterSec ?? null }
     : { code: "UPSTREAM_ERROR", message: "the cluster could not be asked", retryAfterSec: null };
 
-export async function startOnClusters(env: Env, objectHash: string, grants: readonly Grant[]): Promise<StartAnswer[]> {
-  const answers = await Promise.all(byVersion(grants).map((group) => startGroup(env, objectHash, group)));
+export async function startOnClusters(env: Env, asking: Asking, grants: readonly Grant[]): Promise<StartAnswer[]> {
+  const answers = await Promise.all(byVersion(grants).map((group) => startGroup(env, asking, group)));
   return answers.flat();
 }
 
-async function startGroup(env: Env, objectHash: string, grants: readonly Grant[]): Promise<StartAnswer[]> {
+async function startGroup(env: Env, asking: Asking, grants: readonly Grant[]): Promise<StartAnswer[]> {
   const [first] = grants;
   if (!first) return [];
   let cluster: Cluster;
   try {
-    cluster = await clusterOf(env, objectHash, first);
+    cluster = await clusterOf(env, asking, first);
   } catch (error) {
     const gone = error instanceof EverdictError && (error.status < 500 || error.code === "UPSTREAM_MISCONFIGURED");
     if (!gone) return grants.map((grant) => ({ ...refOf(grant), kind: "unknown", error: faultOf(error) }));
@@ -118,11 +132,11 @@ async function startGroup(env: Env, objectHash: string, grants: readonly Grant[]
 /** One listing per runtime version with attempts in flight. What a failed one would have said stays unsaid. */
 export async function observeClusters(
   env: Env,
-  objectHash: string,
+  asking: Asking,
   units: Units,
 ): Promise<{ observation: Observation; collect(followed: ReadonlySet<string>): Promise<void> }> {
   const groups = byVersion(units);
-  const seen = await Promise.all(groups.map((group) => observeGroup(env, objectHash, group, groups.length === 1)));
+  const seen = await Promise.all(groups.map((group) => observeGroup(env, asking, group, groups.length === 1)));
   const good = seen.filter((item) => item.sighting.ok);
   const observed: ObservedUnit[] = [];
   const listed = new Set<string>();
@@ -160,12 +174,12 @@ interface Group {
   news: ObservedUnit[];
 }
 
-async function observeGroup(env: Env, objectHash: string, group: Unit[], alone: boolean): Promise<Group> {
+async function observeGroup(env: Env, asking: Asking, group: Unit[], alone: boolean): Promise<Group> {
   const [first] = group;
   const none = { relayOffline: false, backend: null, news: [] };
   if (!first) return { ...none, sighting: { ok: true, units: [], listed: [] } };
   try {
-    const { backend, away } = await clusterOf(env, objectHash, first);
+    const { backend, away } = await clusterOf(env, asking, first);
     if (away) {
       const error = { code: "UPSTREAM_ERROR", message: away.detail, retryAfterSec: away.retryAfterSec };
       return { ...none, relayOffline: true, sighting: { ok: false, error } };
@@ -254,14 +268,14 @@ async function collectEnded(backend: Backend, units: readonly SeenUnit[]): Promi
 
 export async function stopOnClusters(
   env: Env,
-  objectHash: string,
+  asking: Asking,
   units: Parameters<DispatcherRpc["stop"]>[1],
 ): Promise<void> {
   await Promise.all(
     byVersion(units).map(async (group) => {
       const [first] = group;
       if (!first) return;
-      const { backend } = await clusterOf(env, objectHash, first);
+      const { backend } = await clusterOf(env, asking, first);
       await backend.stop(group.map(({ name }) => name));
     }),
   );

@@ -10,11 +10,10 @@ import type {
   Settlement,
   StartAnswer,
 } from "../../contracts/rpc.ts";
-import { sha256 } from "../auth/digest.ts";
 import { iso, storeOf } from "../context.ts";
 import { type Env, schedulerOf } from "../environment.ts";
 import { activeObjects, runs, scorecards } from "../store/schema.ts";
-import { observeClusters, startOnClusters, stopOnClusters } from "./cluster.ts";
+import { askingOf, observeClusters, startOnClusters, stopOnClusters } from "./cluster.ts";
 import { feed } from "./feed.ts";
 import { inspectRuntime } from "./inspect.ts";
 import { inspectLocal, observeLocal, startLocal, stopLocal } from "./local.ts";
@@ -24,20 +23,17 @@ type Units = Parameters<DispatcherRpc["observe"]>[1];
 
 const isLocal = (object: string): boolean => object.startsWith("local:");
 
-/** First 8 hex digits of the object's hash: what names and labels of its units begin with. */
-const hashOf = async (object: string): Promise<string> => (await sha256(object)).slice(0, 8);
-
 /** Starts granted attempts: the runtime's spec, version and credential are read now, so that what was registered or rotated counts. */
 export async function start(env: Env, object: string, grants: Grant[]): Promise<StartAnswer[]> {
-  return isLocal(object) ? startLocal(env, grants) : startOnClusters(env, await hashOf(object), grants);
+  return isLocal(object) ? startLocal(env, grants) : startOnClusters(env, await askingOf(object), grants);
 }
 
 /** One observe pass: one listing for all units, then the answer goes back to the object. */
 export async function observe(env: Env, object: string, units: Units): Promise<void> {
-  const hash = await hashOf(object);
+  const asking = await askingOf(object);
   const { observation, collect } = isLocal(object)
-    ? await observeLocal(env, hash, units)
-    : await observeClusters(env, hash, units);
+    ? await observeLocal(env, asking.hash, units)
+    : await observeClusters(env, asking, units);
   const { followed } = await schedulerOf(env, object).observed(observation);
   // Only now are the ends durable in the object.
   await collect(new Set(followed));
@@ -49,12 +45,12 @@ export async function stop(env: Env, object: string, units: Parameters<Dispatche
       env,
       units.map(({ name }) => name),
     );
-  else await stopOnClusters(env, await hashOf(object), units);
+  else await stopOnClusters(env, await askingOf(object), units);
 }
 
 /** A look at the cluster of one registered version, with the credential as it is stored now. */
 export async function inspect(env: Env, object: string, runtime: RuntimeRef): Promise<Inspection> {
-  const hash = await hashOf(object);
+  const { hash } = await askingOf(object);
   return isLocal(object) ? inspectLocal(env, hash) : inspectRuntime(env, hash, runtime);
 }
 

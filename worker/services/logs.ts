@@ -4,9 +4,8 @@ import { RESULT_MARK } from "../../contracts/job.ts";
 import type { ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { RUN_OPERATIONS } from "../../contracts/operations/runs.ts";
 import { isTerminal, type Run } from "../../contracts/run.ts";
-import { sha256 } from "../auth/digest.ts";
 import type { Context } from "../context.ts";
-import { clusterOf, maskingOf } from "../dispatch/cluster.ts";
+import { askingOf, clusterOf, maskingOf } from "../dispatch/cluster.ts";
 import { archivedTail } from "../dispatch/follow.ts";
 import { logOf } from "../environment.ts";
 import { type SseEvent, sseResponse } from "../http/sse.ts";
@@ -85,7 +84,7 @@ async function liveUnit(ctx: Context, row: RunRow, run: Run) {
     target: run.target,
     pinnedVersion: run.runtime?.version ?? null,
   };
-  const { backend } = await clusterOf(ctx.env, (await sha256(row.object)).slice(0, 8), placed);
+  const { backend } = await clusterOf(ctx.env, await askingOf(row.object), placed);
   const harness = await harnessOf(ctx.store, row);
   const names = harness?.kind === "command" ? Object.values(harnessSecretEnv(harness)) : [];
   const masking = await maskingOf(ctx.env, row.workspace, names);
