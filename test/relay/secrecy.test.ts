@@ -166,7 +166,7 @@ test("a plugin's files go with a relay that is told to end; after a kill, with t
   const client = plane.client();
   await store("HANGING", exec("hang"));
   const probe = () => client.call("probe_runtime", { body: specOf("HANGING") }).catch(() => null);
-  const hanging = () => processList().includes("fake-login hang");
+  const hanging = () => processList().includes(`${join(folder, "bin", "fake-login")} hang`);
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     const probing = probe();
     const [file = ""] = await until("it has written", 20_000, async () => {
