@@ -2,20 +2,8 @@ import type { Command } from "commander";
 import { Dataset } from "../../../contracts/case.ts";
 import { EverdictError } from "../../../contracts/errors.ts";
 import type { CliContext } from "./context.ts";
-import { registeredWords, splitRef, validationExit, validationWords } from "./registry-words.ts";
-import {
-  type ApiFlags,
-  apiOptions,
-  isInput,
-  moreHint,
-  type PageFlags,
-  pageOptions,
-  pageQuery,
-  readFileText,
-  show,
-  withSession,
-} from "./session.ts";
-import { table } from "./text.ts";
+import { registryCommands } from "./registry-commands.ts";
+import { type ApiFlags, readFileText } from "./session.ts";
 
 interface FileFlags extends ApiFlags {
   id?: string;
@@ -25,64 +13,25 @@ interface FileFlags extends ApiFlags {
 
 /** `everdict datasets`: the cases. */
 export function register(program: Command, context: CliContext): void {
-  const datasets = program.command("datasets").description("Register, check and list datasets");
-  fileOptions(datasets.command("create"))
-    .description("Register a dataset version")
-    .action((file: string, flags: FileFlags) =>
-      withSession(context, flags, async (session) => {
-        const dataset = datasetOf(await readFileText(context, file), file, flags);
-        if (!isInput(Dataset, dataset, "the dataset")) return 2;
-        show(session, await session.client.call("create_dataset", { body: dataset }), registeredWords);
-        return 0;
-      }),
-    );
-  fileOptions(datasets.command("validate"))
-    .description("Check a dataset without saving it; exits 1 when it has errors")
-    .action((file: string, flags: FileFlags) =>
-      withSession(context, flags, async (session) => {
-        const body = datasetOf(await readFileText(context, file), file, flags);
-        const answer = await session.client.call("validate_dataset", { body });
-        show(session, answer, validationWords);
-        return validationExit(answer);
-      }),
-    );
-  pageOptions(datasets.command("list"))
-    .description("List datasets, own and shared")
-    .action((flags: PageFlags) =>
-      withSession(context, flags, async (session) => {
-        const answer = await session.client.call("list_datasets", { query: pageQuery(flags) });
-        show(session, answer, ({ items, nextCursor }) => {
-          const rows = items.map((item) => [
-            item.id,
-            item.latest ?? "archived",
-            String(item.cases),
-            item.owner,
-            item.description ?? "",
-          ]);
-          const headings = ["DATASET", "LATEST", "CASES", "OWNER", "DESCRIPTION"];
-          return table(headings, rows, context.out.columns) + moreHint(nextCursor);
-        });
-        return 0;
-      }),
-    );
-  apiOptions(datasets.command("get"))
-    .description("Read a dataset version with all its cases")
-    .argument("<id[@version]>", "dataset")
-    .action((ref: string, flags: ApiFlags) =>
-      withSession(context, flags, async (session) => {
-        const answer = await session.client.call("get_dataset", { params: splitRef(ref) });
-        show(session, answer, ({ spec }) => `${JSON.stringify(spec, null, 2)}\n`);
-        return 0;
-      }),
-    );
-}
-
-function fileOptions(command: Command): Command {
-  return apiOptions(command)
-    .argument("<file>", "a Dataset or a list of cases as JSON, or one case a line (JSONL); - reads standard input")
-    .option("--id <id>", "id of the dataset, over the file's")
-    .option("--version <version>", "version of the dataset, over the file's")
-    .option("--description <text>", "for people, over the file's");
+  registryCommands(program, context, {
+    noun: "dataset",
+    plural: "datasets",
+    schema: Dataset,
+    fileOptions: (command) =>
+      command
+        .argument("<file>", "a Dataset or a list of cases as JSON, or one case a line (JSONL); - reads standard input")
+        .option("--id <id>", "id of the dataset, over the file's")
+        .option("--version <version>", "version of the dataset, over the file's")
+        .option("--description <text>", "for people, over the file's"),
+    read: async (_, file, flags: FileFlags) => datasetOf(await readFileText(context, file), file, flags),
+    create: (client, body) => client.call("create_dataset", { body }),
+    validate: (client, body) => client.call("validate_dataset", { body }),
+    list: (client, query) => client.call("list_datasets", { query }),
+    headings: ["DATASET", "LATEST", "CASES", "OWNER", "DESCRIPTION"],
+    row: (item) => [item.id, item.latest ?? "archived", String(item.cases), item.owner, item.description ?? ""],
+    get: (client, params) => client.call("get_dataset", { params }),
+    getDescription: "Read a dataset version with all its cases",
+  });
 }
 
 /**

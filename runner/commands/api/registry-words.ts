@@ -10,15 +10,14 @@ export function registeredWords(registered: { id: string; version: string; warni
   return `${lines.join("\n")}\n`;
 }
 
-interface ValidationLike {
+/** What every registry's validation says. */
+export interface ValidationLike {
   ok: boolean;
   errors: Issue[];
   warnings: string[];
   versionExists: boolean;
   missingSecrets: string[];
 }
-
-export const validationExit = ({ ok }: ValidationLike): number => (ok ? 0 : 1);
 
 export function validationWords(validation: ValidationLike): string {
   const lines = [validation.ok ? "valid" : "not valid"];
