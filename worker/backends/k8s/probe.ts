@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { EverdictError } from "../../../contracts/errors.ts";
-import type { BackendAttempt, BackendOwner, ProbeCheck, ProbeReport } from "../backend.ts";
+import type { BackendOwner, ProbeCheck, ProbeReport } from "../backend.ts";
+import { sampleAttempt } from "../sample-attempt.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { KubeNode, page } from "./api-types.ts";
 import type { K8sClient } from "./client.ts";
@@ -206,7 +207,7 @@ async function checkDocument(client: K8sClient, list: Checklist, spec: K8sSpec, 
     const query = { fieldValidation: "Strict", dryRun: "All" };
     const { warnings } = await client.call(RIGHTS.createJob, {
       query,
-      body: jobDocument(sampleAttempt(spec, owner), spec, owner),
+      body: jobDocument(sampleAttempt(owner, { image: spec.image, gpu: spec.gpu ?? null }), spec, owner),
     });
     const warned = warnings.length > 0 ? `; the cluster warns: ${warnings.join(", ")}` : "";
     list.pass("job.dryRun", `the cluster takes the document of a job${warned}; ${UNSEEN}`.slice(0, 1_000));
@@ -234,41 +235,4 @@ async function systemsOf(client: K8sClient): Promise<ProbeReport["nodeOs"]> {
     if (!(error instanceof ClusterError)) throw error;
     return [];
   }
-}
-
-/** The job that is tried dry: nothing of it comes from a tenant. */
-function sampleAttempt(spec: K8sSpec, owner: BackendOwner): BackendAttempt {
-  const runId = `run_${"0".repeat(26)}`;
-  const name = `evd-${owner.object}-${"0".repeat(26)}-1`;
-  return {
-    runId,
-    epoch: 1,
-    deadlineMs: 60_000,
-    nonce: "0".repeat(32),
-    secrets: {},
-    gitCredential: null,
-    registryAuth: null,
-    logToken: "",
-    job: {
-      name,
-      labels: { object: owner.object, run: runId, epoch: "1" },
-      mode: "batch",
-      image: spec.image,
-      program: "exit 0\n",
-      env: { EVD_RUN_ID: runId },
-      secretEnv: {},
-      resources: { cpu: null, memoryMb: null, gpu: spec.gpu ?? null },
-      pids: 1_024,
-      network: "bridge",
-      os: "linux",
-      isolation: "container",
-      git: null,
-      ports: [],
-      sidecars: [],
-      imagePullSecret: null,
-      timeoutSec: 60,
-      graceSec: 10,
-      needs: [],
-    },
-  };
 }

@@ -1,7 +1,8 @@
 import type { z } from "zod";
-import type { BackendAttempt, BackendOwner, ProbeCheck, ProbeReport } from "../backend.ts";
+import type { BackendOwner, ProbeCheck, ProbeReport } from "../backend.ts";
 import { diagnose } from "../diagnosis.ts";
 import { NOMAD_DIAGNOSIS } from "../diagnosis-nomad.ts";
+import { sampleAttempt } from "../sample-attempt.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { planJob } from "./calls.ts";
 import { isDenied, type NomadAnswer, type NomadClient, type NomadRequest, parsed } from "./client.ts";
@@ -183,7 +184,7 @@ interface Trial {
 }
 
 function trials(client: NomadClient, owner: BackendOwner): Trial[] {
-  const probe = `evd-${owner.object}-probe`;
+  const probe = probeName(owner);
   const path = variablePath(probe);
   const variable = { Path: path, Namespace: client.namespace, Items: { probe: "1" } };
   return [
@@ -272,7 +273,11 @@ async function checkDocument(
   now: () => number,
   signal: AbortSignal,
 ): Promise<void> {
-  const built = jobDocument(probeAttempt(spec, owner, now()), spec, owner);
+  const built = jobDocument(
+    sampleAttempt(owner, { image: spec.image, gpu: null, name: probeName(owner), deadlineMs: now() }),
+    spec,
+    owner,
+  );
   if (!built.ok) {
     fail(found, "document", { name: "document", detail: built.failure.message, fix: null });
     return;
@@ -303,37 +308,5 @@ function unplaced(words: string): ProbeCheck {
   return { name: "placement", ok: false, detail: `a small job would not be placed now: ${words}`, fix: row.hint };
 }
 
-function probeAttempt(spec: NomadSpec, owner: BackendOwner, nowMs: number): BackendAttempt {
-  const nonce = "0".repeat(32);
-  const run = `run_${"0".repeat(26)}`;
-  return {
-    runId: run,
-    epoch: 1,
-    deadlineMs: nowMs,
-    nonce,
-    secrets: {},
-    registryAuth: null,
-    logToken: "",
-    job: {
-      mode: "batch",
-      image: spec.image,
-      program: "exit 0\n",
-      env: {},
-      secretEnv: {},
-      resources: { cpu: null, memoryMb: null, gpu: null },
-      pids: 1_024,
-      network: "bridge",
-      os: "linux",
-      isolation: "container",
-      git: null,
-      ports: [],
-      sidecars: [],
-      imagePullSecret: null,
-      timeoutSec: 60,
-      graceSec: 5,
-      needs: [],
-      name: `evd-${owner.object}-probe`,
-      labels: { object: owner.object, run, epoch: "1" },
-    },
-  };
-}
+/** Of no run: what a probe would register, and what its policy checks ask about. */
+const probeName = (owner: BackendOwner): string => `evd-${owner.object}-probe`;
