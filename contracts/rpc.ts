@@ -10,6 +10,7 @@ import type {
   HeartbeatRequest,
   LeaseRequest,
 } from "./runner-protocol.ts";
+import type { RunDigest, ScorecardEnd } from "./scorecard-rpc.ts";
 
 /*
  * What the Worker and the objects say to each other. Plain data only (structured clone), no thrown errors for expected
@@ -337,19 +338,6 @@ export type FeedAnswer =
   /** Try again later. */
   | { runId: string; ok: false; retryAfterSec: number; detail: string };
 
-/** What a scorecard needs to know of an ended run. */
-export interface RunDigest {
-  runId: string;
-  status: "succeeded" | "failed" | "cancelled";
-  score: number | null;
-  pass: boolean | null;
-  durationMs: number | null;
-  failureClass: "infra" | "config" | "harness" | "agent" | null;
-  failureCode: string | null;
-  /** "dispatch" tells of the target, not of the case: nothing was started there. */
-  failureStage: Failure["stage"] | null;
-}
-
 /** The Worker's entrypoint for objects: all network and D1 work is done there. */
 export interface DispatcherRpc {
   start(object: string, grants: Grant[]): Promise<StartAnswer[]>;
@@ -383,110 +371,6 @@ export interface DispatcherRpc {
   cancelRuns(scorecardId: string, runIds: string[]): Promise<void>;
   /** Writes the scorecard's progress or its end to D1; answers false when it must be repeated. */
   finishScorecard(scorecardId: string, end: ScorecardEnd): Promise<boolean>;
-}
-
-export interface ScorecardProgress {
-  total: number;
-  queued: number;
-  running: number;
-  succeeded: number;
-  failed: number;
-  cancelled: number;
-}
-
-export interface ScorecardSummary {
-  passRate: number | null;
-  passRateInterval: [number, number] | null;
-  meanScore: number | null;
-  measured: number;
-  failedByClass: Record<"infra" | "config" | "harness" | "agent", number>;
-  durationMs: { p50: number | null; p95: number | null };
-}
-
-export interface ScorecardEnd {
-  status: "succeeded" | "failed" | "cancelled";
-  progress: ScorecardProgress;
-  summary: ScorecardSummary;
-  finishedAt: string;
-}
-
-export interface ScorecardPlan {
-  id: string;
-  workspace: string;
-  targets: string[];
-  concurrency: number;
-  /** `replaces`: a retry; the run it names no longer counts. */
-  runs: { runId: string; caseId: string; trial: number; replaces?: string }[];
-}
-
-export interface ScorecardLive {
-  status: "queued" | "running" | "succeeded" | "failed" | "cancelled";
-  progress: ScorecardProgress;
-  summary: ScorecardSummary | null;
-  finishedAt: string | null;
-}
-
-/** Numbered event of a scorecard's stream; `seq` is the SSE id. */
-export type ScorecardEvent =
-  | { seq: number; event: "progress"; data: ScorecardProgress }
-  | { seq: number; event: "run"; data: { id: string; caseId: string; status: RunStatus; score: number | null } }
-  | { seq: number; event: "end" };
-
-export interface ScorecardRpc {
-  /** Idempotent by plan id; adds the runs of a later retry when called again with new run ids. */
-  begin(plan: ScorecardPlan): Promise<void>;
-  cancel(): Promise<ScorecardLive>;
-  live(): Promise<ScorecardLive | null>;
-  /** Called by a Scheduler after D1 has the settlement; at least once. */
-  settled(digests: RunDigest[]): Promise<void>;
-  /** Called by a Scheduler when runs start. */
-  started(runIds: string[]): Promise<void>;
-  /** Why a run of this scorecard that is not fed yet waits; null when it was fed. */
-  waiting(runIds: string[]): Promise<{ runId: string; waiting: Waiting | null }[]>;
-  /** Events after `seq`; parks up to waitMs when there are none. */
-  events(after: number, waitMs: number): Promise<ScorecardEvent[]>;
-  sweep(): Promise<{ active: boolean }>;
-}
-
-export interface LogChunk {
-  epoch: number;
-  /** both: as a cluster keeps them, which does not tell them apart. */
-  stream: "stdout" | "stderr" | "both";
-  /** Byte offset of the chunk in its stream. */
-  offset: number;
-  bytes: Uint8Array;
-  /** Position in the log of this run over all epochs and streams; the SSE id. */
-  seq: number;
-}
-
-export interface LogRpc {
-  /** Overlaps are dropped; a gap answers ok:false with the offset wanted next. */
-  append(
-    epoch: number,
-    stream: "stdout" | "stderr",
-    offset: number,
-    bytes: Uint8Array,
-  ): Promise<{ ok: boolean; nextOffset: number }>;
-  /**
-   * One of those who follow an attempt's log on a cluster takes the next step, for all: whoever holds it, for so long.
-   * @returns null while another one holds it; else where to go on
-   */
-  holdFollow(epoch: number, holder: string, holdMs: number): Promise<{ cursor: string | null; done: boolean } | null>;
-  /**
-   * Output of the step from one cursor to the next; `done`: it is all.
-   * @returns false when another one took the step first: nothing was stored
-   */
-  follow(epoch: number, from: string | null, to: string, done: boolean, bytes: Uint8Array): Promise<boolean>;
-  /** How far an attempt's log on a cluster was followed; null: by nobody. */
-  followed(epoch: number): Promise<{ cursor: string; done: boolean } | null>;
-  /** Chunks after `seq`, at most ~256 KiB; parks up to waitMs when there are none. */
-  read(after: number, waitMs: number): Promise<{ chunks: LogChunk[]; lastSeq: number }>;
-  /** Last `tailBytes` of a stream, or of both in order of arrival; epoch null is the latest. `droppedBytes` fell out of the ring. */
-  lastOutput(
-    epoch: number | null,
-    stream: "stdout" | "stderr" | "both",
-    tailBytes: number,
-  ): Promise<{ text: Uint8Array; epoch: number | null; droppedBytes: number }>;
 }
 
 export interface QuotaRpc {

@@ -1,4 +1,5 @@
-import type { RunDigest, Settlement } from "./rpc.ts";
+import type { Settlement } from "./rpc.ts";
+import type { RunDigest } from "./scorecard-rpc.ts";
 
 /** What a scorecard keeps of an ended run. */
 export function digestOf(ended: Settlement): RunDigest {

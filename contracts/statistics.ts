@@ -1,4 +1,4 @@
-import type { RunDigest, ScorecardSummary } from "./rpc.ts";
+import type { RunDigest, ScorecardSummary } from "./scorecard-rpc.ts";
 
 /** 97.5 % quantile of the standard normal distribution: two-sided 95 %. */
 const Z95 = 1.959963984540054;

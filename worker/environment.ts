@@ -1,7 +1,9 @@
 import * as z from "zod";
 import { EverdictError } from "../contracts/errors.ts";
+import type { LogRpc } from "../contracts/log-rpc.ts";
 import type { RelayRpc } from "../contracts/relay.ts";
-import type { DispatcherRpc, LogRpc, QuotaRpc, SchedulerRpc, ScorecardRpc } from "../contracts/rpc.ts";
+import type { DispatcherRpc, QuotaRpc, SchedulerRpc } from "../contracts/rpc.ts";
+import type { ScorecardRpc } from "../contracts/scorecard-rpc.ts";
 
 /** Every variable that is read; a deployment is refused others. */
 export const VARIABLES = [

@@ -1,5 +1,6 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import type { DispatcherRpc, FeedItem, Grant, RuntimeRef, ScorecardEnd, Settlement } from "../contracts/rpc.ts";
+import type { DispatcherRpc, FeedItem, Grant, RuntimeRef, Settlement } from "../contracts/rpc.ts";
+import type { ScorecardEnd } from "../contracts/scorecard-rpc.ts";
 import { RunLog } from "../durable-objects/log/object.ts";
 import { Quota } from "../durable-objects/quota/object.ts";
 import { Relay } from "../durable-objects/relay/object.ts";

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import type { LogRpc } from "../../contracts/rpc.ts";
+import type { LogRpc } from "../../contracts/log-rpc.ts";
 import { Readers } from "./readers.ts";
 import { LOG_BYTES, LogRing, type StreamName } from "./ring.ts";
 

@@ -1,4 +1,4 @@
-import type { LogChunk } from "../../contracts/rpc.ts";
+import type { LogChunk } from "../../contracts/log-rpc.ts";
 
 /** Bytes of output kept for one run over all epochs and streams: a day of a chatty agent's tail, far below the 10 GB of an object. */
 export const LOG_BYTES = 8 * 1024 * 1024;

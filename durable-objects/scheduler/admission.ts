@@ -1,5 +1,5 @@
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
-import { ACCEPT_MS } from "../../contracts/runner-protocol.ts";
+import { beginAttempt } from "./begin-attempt.ts";
 import {
   barrierFor,
   capable,
@@ -16,9 +16,8 @@ import {
   usageByInstance,
   without,
 } from "./capacity.ts";
-import { nameOf } from "./endings.ts";
 import type { Effect } from "./events.ts";
-import { CALL_MS, HOLD_MS, MAX_LOOKS, OLDEST_EVERY, RECALLED_LOOKS, RESERVE_AFTER_MS } from "./limits.ts";
+import { HOLD_MS, MAX_LOOKS, OLDEST_EVERY, RECALLED_LOOKS, RESERVE_AFTER_MS } from "./limits.ts";
 import {
   bucketOf,
   charge,
@@ -279,72 +278,6 @@ function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   if (list) list.push(value);
   else map.set(key, [value]);
 }
-
-/** Turns an entry into a granted attempt with the next epoch. */
-export function beginAttempt(
-  state: State,
-  entry: Entry,
-  instance: Instance | null,
-  quotaHeld: boolean,
-  now: number,
-  out: Effect[],
-): AttemptRef {
-  entry.epoch += 1;
-  entry.hold = null;
-  entry.attempt = {
-    epoch: entry.epoch,
-    holder: instance ? `runner:${instance.runnerId}` : `${state.object.split(":", 1)[0]}:${runtimeOf(state, entry)}`,
-    runnerId: instance?.runnerId ?? null,
-    instanceId: instance?.instanceId ?? null,
-    state: "granted",
-    grantedAt: now,
-    acceptedAt: null,
-    startedAt: null,
-    until: instance ? now + ACCEPT_MS : 0,
-    lateExtensions: 0,
-    phase: "granted",
-    commandedAt: 0,
-    stopCause: null,
-    stopReason: null,
-    quotaHeld,
-    nonce: "",
-    unit: null,
-  };
-  if (!instance)
-    entry.attempt.unit = {
-      name: nameOf(state, entry),
-      startAt: null,
-      startTries: 1,
-      busyUntil: now + CALL_MS,
-      createdAt: null,
-      seenAt: null,
-      absentAt: null,
-      node: null,
-      ranOn: null,
-      // Bound now: every later word about this unit goes where it was started, whatever is registered meanwhile.
-      version: state.object.startsWith("cluster:")
-        ? (entry.demand.pinnedVersion ?? state.envelope?.version ?? null)
-        : null,
-      detail: null,
-      stopAt: null,
-      stopTries: 0,
-    };
-  state.live.set(entry.runId, entry);
-  touch(state, entry);
-  out.push({ kind: "grant", runId: entry.runId, epoch: entry.epoch });
-  return { runId: entry.runId, epoch: entry.epoch };
-}
-
-/** Runtime id of an entry's target. A local object serves every local runtime of its workspace, a cluster object one. */
-export function runtimeOf(state: State, entry: Entry): string {
-  return state.object.startsWith("local:") ? baseOf(entry.demand.target) : lastPart(state.object);
-}
-
-/** Last part of `cluster:<owner>:<id>` or `local:<workspace>`. */
-export const lastPart = (object: string): string => object.slice(object.lastIndexOf(":") + 1);
-
-/** A target without its pinned version. */
-const baseOf = (target: string): string => target.split("@", 1)[0] ?? target;
 
 /** Keeps looking after a pump that could not look at every class: blocked ones make room for the others. */
 function settleLooks(run: Pump): void {

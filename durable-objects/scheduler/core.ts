@@ -1,4 +1,5 @@
-import { beginAttempt, pump } from "./admission.ts";
+import { pump } from "./admission.ts";
+import { beginAttempt } from "./begin-attempt.ts";
 import { declared, envelopeRoom } from "./capacity.ts";
 import { noteRelayBack } from "./circuit.ts";
 import { compensateLateness, nextWakeAt, passTime, watchFleet } from "./clock.ts";

@@ -3,9 +3,10 @@ import type { Settlement, Verdict } from "../../contracts/rpc.ts";
 import type { Attempt, Failure, Provenance } from "../../contracts/run.ts";
 import { capacityOf, costOf, instanceKey } from "./capacity.ts";
 import type { Effect } from "./events.ts";
+import { iso } from "./iso.ts";
 import { backoffMs, MAX_HISTORY, MAX_TERMINALS, START_WINDOW_MS, SWEEP_MS, TERMINAL_MS } from "./limits.ts";
 import { insertWaiting, refund, removeWaiting, tenantOf } from "./queue.ts";
-import { type Entry, iso, isWaiting, type LiveAttempt, type State, type Terminal, touch } from "./state.ts";
+import { type Entry, isWaiting, type LiveAttempt, type State, type Terminal, touch } from "./state.ts";
 
 /** A failure of class infra that may be tried again. */
 export const infraFailure = (stage: Failure["stage"], code: string, message: string, retryable = true): Failure => ({

@@ -1,4 +1,5 @@
-import type { DispatcherRpc, QuotaRpc, ScorecardRpc } from "../../contracts/rpc.ts";
+import type { DispatcherRpc, QuotaRpc } from "../../contracts/rpc.ts";
+import type { ScorecardRpc } from "../../contracts/scorecard-rpc.ts";
 
 /** A namespace of objects found by name; the part of a Durable Object binding that is used here. */
 export interface Objects<T> {

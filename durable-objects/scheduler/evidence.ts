@@ -1,6 +1,6 @@
 import type { Observation, ObservedUnit, StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
-import { lastPart } from "./admission.ts";
+import { lastPart } from "./begin-attempt.ts";
 import { noteAnswer, noteError, noteRelayOffline, noteStart, reopen } from "./circuit.ts";
 import { cancelRun, failAttempt, infraFailure, succeed, versionOf } from "./endings.ts";
 import type { Effect, UnitRef } from "./events.ts";

@@ -32,10 +32,11 @@ import { Effects, messageOf, type PollAnswer } from "./effects.ts";
 import { jobKey } from "./endings.ts";
 import { Engine } from "./engine.ts";
 import type { SchedulerEnv } from "./environment.ts";
-import type { NewEntry, Withheld } from "./events.ts";
+import type { Withheld } from "./events.ts";
 import { Inspections } from "./inspections.ts";
 import { jsonLogger, type Logger } from "./log.ts";
 import { Outbox } from "./outbox.ts";
+import { MAX_JOB_CHARS, slimEntry, tooLargeAnswer } from "./slim-entry.ts";
 import type { Runner } from "./state.ts";
 import { createState, kindOf } from "./state.ts";
 import { Store, type StoredJob } from "./store.ts";
@@ -44,8 +45,6 @@ import { WatchedRuns } from "./watched-runs.ts";
 
 /** Largest number of ids, entries or results in one call. */
 const MAX_BATCH = 5_000;
-/** A program's JSON text: 768 KiB and its escapes, within a row of 2 MB. */
-const MAX_JOB_CHARS = 1_000_000;
 /** Code of an attempt that ended for a reason which the diagnosis does not know. */
 const UNKNOWN_REASON = "CLUSTER_REASON_UNKNOWN";
 
@@ -416,24 +415,3 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
 }
 
 const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-
-/** The facts that the core needs; the Job as it is kept is put into `jobs` by its key. */
-function slimEntry(entry: EnqueueEntry, jobs: Map<string, StoredJob>): NewEntry {
-  const { job, grading: _, ...rest } = entry;
-  const key = jobKey(entry.workspace, entry.jobHash);
-  let stored = jobs.get(key);
-  if (stored === undefined) {
-    const { program, ...facts } = job;
-    stored = { facts, programJson: JSON.stringify(program) };
-    jobs.set(key, stored);
-  }
-  const { needs, os, timeoutSec, graceSec } = job;
-  const secrets =
-    Object.keys(job.secretEnv).length > 0 || job.imagePullSecret !== null || job.git?.authSecret !== undefined;
-  return { ...rest, job: { needs, os, timeoutSec, graceSec }, secrets, jobBytes: stored.programJson.length };
-}
-
-function tooLargeAnswer(entry: NewEntry): EnqueueAnswer {
-  const detail = `the job has ${entry.jobBytes} characters, the most is ${MAX_JOB_CHARS}; use a git source`;
-  return { runId: entry.runId, ok: false, code: "TOO_LARGE", detail, retryAfterSec: 0 };
-}

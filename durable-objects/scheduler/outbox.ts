@@ -1,5 +1,6 @@
-import type { DispatcherRpc, RunDigest, ScorecardRpc } from "../../contracts/rpc.ts";
+import type { DispatcherRpc } from "../../contracts/rpc.ts";
 import { digestOf } from "../../contracts/run-digest.ts";
+import type { RunDigest, ScorecardRpc } from "../../contracts/scorecard-rpc.ts";
 import { backoffMs } from "./limits.ts";
 import type { Logger } from "./log.ts";
 import type { Store } from "./store.ts";

@@ -397,12 +397,3 @@ export function touch(state: State, entry: Entry): void {
 
 /** Whether an entry neither runs nor is being asked for. */
 export const isWaiting = (entry: Entry): boolean => entry.attempt === null && entry.hold === null;
-
-/** ISO 8601 UTC with milliseconds. @param ms epoch milliseconds */
-let lastIso = { ms: Number.NaN, text: "" };
-
-/** ISO 8601 in UTC. A turn writes the same moment many times over. */
-export function iso(ms: number): string {
-  if (lastIso.ms !== ms) lastIso = { ms, text: new Date(ms).toISOString() };
-  return lastIso.text;
-}

@@ -1,5 +1,6 @@
 import type { JobFacts } from "../../contracts/job.ts";
-import type { GradingSpec, RunDigest, Settlement } from "../../contracts/rpc.ts";
+import type { GradingSpec, Settlement } from "../../contracts/rpc.ts";
+import type { RunDigest } from "../../contracts/scorecard-rpc.ts";
 import { type Changes, type EntryRow, loadState } from "./rows.ts";
 import type { State } from "./state.ts";
 

@@ -1,12 +1,13 @@
 import type { LaneView, QueueEntryView, QueueView, RunnerView, RunView } from "../../contracts/rpc.ts";
 import type { RunStatus } from "../../contracts/run.ts";
-import { lastPart, runtimeOf } from "./admission.ts";
+import { lastPart, runtimeOf } from "./begin-attempt.ts";
 import { isOnline } from "./capacity.ts";
 import { healthOf } from "./circuit.ts";
 import { record, versionOf } from "./endings.ts";
 import { listingDrift } from "./evidence.ts";
+import { iso } from "./iso.ts";
 import { ONLINE_MS } from "./limits.ts";
-import { type Entry, iso, isWaiting, type Runner, type State } from "./state.ts";
+import { type Entry, isWaiting, type Runner, type State } from "./state.ts";
 import { snapshot, waitingOf } from "./waiting.ts";
 
 const MAX_PAGE = 1_000;

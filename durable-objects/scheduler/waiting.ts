@@ -17,8 +17,9 @@ import {
   without,
 } from "./capacity.ts";
 import { describeLack } from "./clock.ts";
+import { iso } from "./iso.ts";
 import { positionOf, tenantOf } from "./queue.ts";
-import { type Entry, iso, type State } from "./state.ts";
+import type { Entry, State } from "./state.ts";
 
 interface Cause {
   reason: WaitReason;

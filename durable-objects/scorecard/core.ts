@@ -1,11 +1,5 @@
-import type {
-  FeedAnswer,
-  FeedItem,
-  RunDigest,
-  ScorecardEnd,
-  ScorecardLive,
-  ScorecardPlan,
-} from "../../contracts/rpc.ts";
+import type { FeedAnswer, FeedItem } from "../../contracts/rpc.ts";
+import type { RunDigest, ScorecardEnd, ScorecardLive, ScorecardPlan } from "../../contracts/scorecard-rpc.ts";
 import { summarise } from "../../contracts/statistics.ts";
 import { type Channel, callFailed, callSucceeded, isExpired, isReady, nextLook, openCall } from "./channel.ts";
 import { emitRun } from "./events.ts";

@@ -1,4 +1,4 @@
-import type { ScorecardEvent } from "../../contracts/rpc.ts";
+import type { ScorecardEvent } from "../../contracts/scorecard-rpc.ts";
 import { progressOf, type ScorecardRun, type ScorecardState } from "./state.ts";
 
 /** Run events in one answer. */

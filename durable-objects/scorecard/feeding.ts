@@ -1,4 +1,5 @@
-import type { FeedAnswer, FeedItem, RunDigest } from "../../contracts/rpc.ts";
+import type { FeedAnswer, FeedItem } from "../../contracts/rpc.ts";
+import type { RunDigest } from "../../contracts/scorecard-rpc.ts";
 import { callFailed, callSucceeded, isCurrent, isReady, openCall } from "./channel.ts";
 import type { Effect } from "./core.ts";
 import { emitRun } from "./events.ts";

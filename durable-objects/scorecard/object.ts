@@ -1,12 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
+import type { DispatcherRpc } from "../../contracts/rpc.ts";
 import type {
-  DispatcherRpc,
   RunDigest,
   ScorecardEvent,
   ScorecardLive,
   ScorecardPlan,
   ScorecardRpc,
-} from "../../contracts/rpc.ts";
+} from "../../contracts/scorecard-rpc.ts";
 import { Readers } from "../log/readers.ts";
 import { apply, type CoreEvent, type Effect, liveOf } from "./core.ts";
 import { eventsAfter } from "./events.ts";

@@ -1,5 +1,5 @@
-import type { ScorecardEnd, ScorecardLive, ScorecardProgress } from "../../contracts/rpc.ts";
 import type { FailureClass } from "../../contracts/run.ts";
+import type { ScorecardEnd, ScorecardLive, ScorecardProgress } from "../../contracts/scorecard-rpc.ts";
 import type { Channel } from "./channel.ts";
 import { newChannel } from "./channel.ts";
 

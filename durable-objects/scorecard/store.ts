@@ -1,5 +1,5 @@
-import type { ScorecardEnd, ScorecardLive } from "../../contracts/rpc.ts";
 import { FAILURE_CLASSES, type FailureClass } from "../../contracts/run.ts";
+import type { ScorecardEnd, ScorecardLive } from "../../contracts/scorecard-rpc.ts";
 import { emptyState, type RunState, restoreRun, type ScorecardRun, type ScorecardState, targetOf } from "./state.ts";
 
 /** Rows in one statement: about 400 kB of JSON, below the 2 MB an SQL value may have. */

@@ -1,7 +1,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { FeedAnswer, RunDigest, ScorecardEnd, ScorecardEvent, ScorecardPlan } from "../../contracts/rpc.ts";
+import type { FeedAnswer } from "../../contracts/rpc.ts";
+import type { RunDigest, ScorecardEnd, ScorecardEvent, ScorecardPlan } from "../../contracts/scorecard-rpc.ts";
 import type { ScorecardCoordinator } from "../../durable-objects/scorecard/object.ts";
 import { resetScript, script } from "./dispatcher.ts";
 

@@ -6,10 +6,10 @@ import type {
   FeedItem,
   Grant,
   RuntimeRef,
-  ScorecardEnd,
   Settlement,
   StartAnswer,
 } from "../../contracts/rpc.ts";
+import type { ScorecardEnd } from "../../contracts/scorecard-rpc.ts";
 import { iso, storeOf } from "../context.ts";
 import { type Env, schedulerOf } from "../environment.ts";
 import { activeObjects, runs, scorecards } from "../store/schema.ts";

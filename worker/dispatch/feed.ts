@@ -1,9 +1,10 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import { HarnessSpec } from "../../contracts/harness.ts";
-import type { EnqueueEntry, FeedAnswer, FeedItem, RunDigest, Settlement } from "../../contracts/rpc.ts";
+import type { EnqueueEntry, FeedAnswer, FeedItem, Settlement } from "../../contracts/rpc.ts";
 import { isTerminal } from "../../contracts/run.ts";
 import { digestOf } from "../../contracts/run-digest.ts";
+import type { RunDigest } from "../../contracts/scorecard-rpc.ts";
 import { type ResolvedTarget, resolveTarget } from "../compute/resolve.ts";
 import { iso, type Store, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf } from "../environment.ts";

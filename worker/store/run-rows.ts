@@ -1,6 +1,7 @@
 import { EverdictError } from "../../contracts/errors.ts";
-import type { RunDigest, RunView } from "../../contracts/rpc.ts";
+import type { RunView } from "../../contracts/rpc.ts";
 import { Attempt, Failure, isTerminal, Provenance, type Run, RunResult, RunStatus } from "../../contracts/run.ts";
+import type { RunDigest } from "../../contracts/scorecard-rpc.ts";
 import type { runs } from "./schema.ts";
 
 export type RunRow = typeof runs.$inferSelect;

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import type * as z from "zod";
-import type { ScorecardLive } from "../../contracts/rpc.ts";
 import { Scorecard, ScorecardProgress, ScorecardSummary } from "../../contracts/scorecard.ts";
+import type { ScorecardLive } from "../../contracts/scorecard-rpc.ts";
 import type { Store } from "../context.ts";
 import type { scorecards } from "./schema.ts";
 

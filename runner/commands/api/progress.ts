@@ -1,4 +1,4 @@
-import type { ScorecardProgress } from "../../../contracts/rpc.ts";
+import type { ScorecardProgress } from "../../../contracts/scorecard-rpc.ts";
 import type { CliContext } from "./context.ts";
 
 const BAR_CHARS = 24;
