@@ -13,7 +13,7 @@ export const QUEUE_HISTORY_OPERATIONS = {
     method: "GET",
     path: "/queue/history",
     group: "queue",
-    summary: "Runs in flight and waiting, minute by minute, by target",
+    summary: "Runs in flight and waiting and their memory, minute by minute, by target",
     description: "Counted from this workspace's runs of the last 24 hours, at most 20 000 of them.",
     audience: "user",
     action: "queue:read",
@@ -32,6 +32,7 @@ export const QUEUE_HISTORY_OPERATIONS = {
             target: z.string(),
             inFlight: counts.describe("The most runs that ran at once in the step before each time"),
             waiting: counts.describe("The most runs that waited at once in it"),
+            memoryMb: counts.describe("The most memory that runs in flight had declared in it, MiB"),
           }),
         )
         .max(1_000),

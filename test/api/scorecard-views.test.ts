@@ -43,11 +43,39 @@ test("the history counts this workspace's runs minute by minute, those that have
   const { status, body } = await api.call("GET", "/queue/history?minutes=5");
   expect(status).toBe(200);
   expect(body).toMatchObject({ stepSec: 60, complete: true });
-  expect(body.targets).toEqual([{ target: "self:ws", waiting: [0, 0, 0, 0, 0, 2], inFlight: [0, 0, 0, 0, 0, 0] }]);
+  expect(body.targets).toEqual([
+    { target: "self:ws", waiting: [0, 0, 0, 0, 0, 2], inFlight: [0, 0, 0, 0, 0, 0], memoryMb: [0, 0, 0, 0, 0, 0] },
+  ]);
   await api.call("POST", `/scorecards/${id}/cancel`);
   const other = await workspace("viewer", "read");
   expect((await other.api.call("GET", "/queue/history")).body.targets).toEqual([]);
   expect((await other.api.call("GET", "/queue/history?minutes=9999")).status).toBe(400);
+});
+
+test("the history counts the memory that running cases declared, of runs and of scorecards", async () => {
+  const { api } = await workspace();
+  await api.call("POST", "/harnesses", ECHO);
+  const { token } = (await api.call("POST", "/workspace/runners", { label: "box" })).body;
+  const big = { ...CASE, resources: { memoryMb: 512 } };
+  await api.call("POST", "/datasets", { id: "big", version: "1.0.0", cases: [big, { ...CASE, id: "undeclared" }] });
+  await api.call("POST", "/runs", { harness: { id: "echo" }, case: big, runtime: "self:ws" });
+  await api.call("POST", "/scorecards", { dataset: { id: "big" }, harness: { id: "echo" }, runtime: "self:ws" });
+  await expect.poll(async () => (await api.call("GET", "/queue")).body.entries.length).toBe(3);
+  const bearer = { authorization: `Bearer ${token}` };
+  const lease = { protocol: 1, instanceId: "i", machineId: "m", waitMs: 0, slots: { total: 3, free: 3 }, labels: [] };
+  const asked = { ...lease, capabilities: ["git", "docker"], os: "linux", arch: "x64", version: "0" };
+  const leased = (await api.call("POST", "/runner/lease", asked, bearer)).body.attempts;
+  const attempts = leased.map((attempt: { runId: string; epoch: number }) => ({
+    runId: attempt.runId,
+    epoch: attempt.epoch,
+    phase: "running",
+  }));
+  expect(attempts).toHaveLength(3);
+  await api.call("POST", "/runner/heartbeat", { instanceId: "i", attempts }, bearer);
+  const { targets } = (await api.call("GET", "/queue/history?minutes=5")).body;
+  expect(targets).toMatchObject([{ target: "self:ws" }]);
+  expect(targets[0].inFlight.at(-1)).toBe(3);
+  expect(targets[0].memoryMb.at(-1)).toBe(1_024);
 });
 
 test("a preview says what would run, what it needs and which targets have that", async () => {

@@ -10,7 +10,7 @@ import { iso, type Store, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf } from "../environment.ts";
 import { renderCase } from "../lanes/job.ts";
 import { casesById } from "../lanes/scorecard.ts";
-import { commandBody, entryOf, limitsOf } from "../lanes/submit.ts";
+import { commandBody, declaredMemory, entryOf, limitsOf } from "../lanes/submit.ts";
 import { digestOfRow, type RunRow } from "../store/run-rows.ts";
 import { registry, runs, scorecards } from "../store/schema.ts";
 import type { ScorecardRow } from "../store/scorecard-rows.ts";
@@ -141,18 +141,19 @@ async function handOver(env: Env, store: Store, card: ScorecardRow, ready: reado
 /** Binds runs to their object unless somebody ended them first; answers those that are bound. */
 async function claim(store: Store, group: readonly Ready[]): Promise<Set<string>> {
   const bound = JSON.stringify(
-    group.map(({ row, resolved }) => [
+    group.map(({ row, resolved, entry }) => [
       row.id,
       resolved.object,
       resolved.target,
       resolved.runtime?.id ?? null,
       resolved.runtime?.version ?? null,
       resolved.pinnedVersion,
+      declaredMemory(entry.ask),
     ]),
   );
   const rows = await store.all<{ id: string }>(sql`
     update runs set object = claim.value ->> 1, target = claim.value ->> 2, runtime_id = claim.value ->> 3,
-      runtime_version = claim.value ->> 4, pinned_version = claim.value ->> 5
+      runtime_version = claim.value ->> 4, pinned_version = claim.value ->> 5, memory_mb = claim.value ->> 6
     from json_each(${bound}) as claim
     where runs.id = claim.value ->> 0 and runs.status = 'queued' and (runs.object is null or runs.object = claim.value ->> 1)
     returning runs.id as id`);

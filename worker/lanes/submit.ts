@@ -221,6 +221,9 @@ export async function takeSubmit(env: Env, workspace: string, now: number): Prom
 /** 300 s for one named runner, which may be a laptop that is off; elsewhere for ever. */
 export const defaultQueueTimeoutSec = (resolved: ResolvedTarget): number => (resolved.runnerId === null ? 0 : 300);
 
+/** Memory that an ask declares, MiB; null: none. */
+export const declaredMemory = ({ memoryMb }: ResolvedAsk): number | null => (memoryMb.declared ? memoryMb.value : null);
+
 export function entryOf(
   run: {
     id: string;

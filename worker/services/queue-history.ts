@@ -22,14 +22,16 @@ export interface Span {
   createdAt: number;
   startedAt: number | null;
   finishedAt: number | null;
+  /** Declared, MiB; null: none. */
+  memoryMb: number | null;
 }
 
-type Stay = readonly [start: number, end: number | null];
+type Stay = readonly [start: number, end: number | null, weight: number];
 
-/** The most that were there at once in the time before each step; at the first step, what was there then. */
+/** The most weight that was there at once in the time before each step; at the first step, what was there then. */
 function peaks(stays: readonly Stay[], from: number, stepMs: number, steps: number): number[] {
   const events = stays
-    .flatMap(([start, end]) => [[start, 1] as const, ...(end === null ? [] : [[end, -1] as const])])
+    .flatMap(([start, end, weight]) => [[start, weight] as const, ...(end === null ? [] : [[end, -weight] as const])])
     // One that leaves makes room for one that comes at the same moment.
     .sort(([a, x], [b, y]) => a - b || x - y);
   const most: number[] = new Array(steps).fill(0);
@@ -51,23 +53,26 @@ function peaks(stays: readonly Stay[], from: number, stepMs: number, steps: numb
 }
 
 /**
- * The most runs that ran and that waited at once in each of `steps` spans, each ending `stepMs` after the one before; a run
+ * The most runs that ran and that waited at once, and the memory of those that ran, in each of `steps` spans, each ending `stepMs` after the one before; a run
  * that came and went between two looks is counted too.
  * @param from end of the first span, epoch milliseconds
  */
 export function countOver(spans: readonly Span[], from: number, stepMs: number, steps: number): History["targets"] {
-  const byTarget = new Map<string, { inFlight: Stay[]; waiting: Stay[] }>();
-  for (const { target, createdAt, startedAt, finishedAt } of spans) {
-    const stays = byTarget.get(target) ?? { inFlight: [], waiting: [] };
+  const byTarget = new Map<string, { inFlight: Stay[]; waiting: Stay[]; memory: Stay[] }>();
+  for (const { target, createdAt, startedAt, finishedAt, memoryMb } of spans) {
+    const stays = byTarget.get(target) ?? { inFlight: [], waiting: [], memory: [] };
     byTarget.set(target, stays);
-    stays.waiting.push([createdAt, startedAt ?? finishedAt]);
-    if (startedAt !== null) stays.inFlight.push([startedAt, finishedAt]);
+    stays.waiting.push([createdAt, startedAt ?? finishedAt, 1]);
+    if (startedAt === null) continue;
+    stays.inFlight.push([startedAt, finishedAt, 1]);
+    if (memoryMb !== null) stays.memory.push([startedAt, finishedAt, memoryMb]);
   }
   return [...byTarget]
-    .map(([target, { inFlight, waiting }]) => ({
+    .map(([target, { inFlight, waiting, memory }]) => ({
       target,
       inFlight: peaks(inFlight, from, stepMs, steps),
       waiting: peaks(waiting, from, stepMs, steps),
+      memoryMb: peaks(memory, from, stepMs, steps),
     }))
     .filter(({ inFlight, waiting }) => inFlight.some(Boolean) || waiting.some(Boolean))
     .sort((a, b) => (a.target < b.target ? -1 : 1));
@@ -93,6 +98,7 @@ export async function getQueueHistory(
       createdAt: runs.createdAt,
       startedAt: runs.startedAt,
       finishedAt: runs.finishedAt,
+      memoryMb: runs.memoryMb,
     })
     .from(runs)
     .where(
@@ -115,6 +121,7 @@ export async function getQueueHistory(
     createdAt: Date.parse(row.createdAt),
     startedAt: ms(row.startedAt ?? views.get(row.id)?.startedAt),
     finishedAt: ms(row.finishedAt ?? views.get(row.id)?.finishedAt),
+    memoryMb: row.memoryMb,
   }));
   return {
     from: iso(from),

@@ -16,6 +16,7 @@ import {
   checkFits,
   checkJobSecrets,
   commandBody,
+  declaredMemory,
   entryOf,
   gate,
   limitsIn,
@@ -88,6 +89,7 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
     retries: body.retries,
     queueTimeoutSec: body.queueTimeoutSec ?? null,
     priority: body.priority,
+    memoryMb: declaredMemory(rendered.ask),
     createdBy: principal.subject,
     createdAt: iso(ctx.now()),
   };

@@ -193,6 +193,8 @@ export const runs = sqliteTable(
     startedAt: text(),
     finishedAt: text(),
     epoch: integer().notNull().default(0),
+    /** What it declares to need, MiB; null: nothing, or not fed yet. */
+    memoryMb: integer(),
     result: text(),
     failure: text(),
     failureClass: text(),

@@ -23,6 +23,7 @@ export type SubmittedRun = Pick<
   | "retries"
   | "queueTimeoutSec"
   | "priority"
+  | "memoryMb"
   | "createdBy"
   | "createdAt"
 >;
@@ -46,6 +47,7 @@ const RUN_COLUMNS = [
   "retries",
   "queueTimeoutSec",
   "priority",
+  "memoryMb",
   "createdBy",
   "createdAt",
 ] as const satisfies readonly (keyof SubmittedRun)[];

@@ -1,17 +1,15 @@
 import { useRead } from "../../api/queries.ts";
 import { Panel } from "../../ui/layout.tsx";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
-import { exactTime } from "../../ui/time.tsx";
 import { type Series, TimeChart } from "../../ui/time-chart.tsx";
 import { memory } from "../../ui/words.ts";
-import { memorySeen } from "./memory-seen.ts";
 
 /** Lines that one chart can still tell apart, without the one of what waits. */
 const MAX_LINES = 5;
 const LOOK_MS = 30_000;
 const SPAN_SEC = 300;
 
-/** Runs in flight and waiting over the last hour, from the runs themselves; memory as this browser has seen it. */
+/** Runs in flight and waiting over the last hour, from the runs themselves, and the memory they declared. */
 export default function LaneChart({ updatedAt }: { updatedAt: number }) {
   const query = useRead("get_queue_history", {}, { every: LOOK_MS });
   if (query.error && query.data === undefined)
@@ -22,6 +20,10 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
   const times = (values: readonly number[]) => values.map((value, at) => [start + at * stepSec, value] as const);
   const peak = (values: readonly number[]) => Math.max(0, ...values);
   const busiest = [...targets].sort((a, b) => peak(b.inFlight) - peak(a.inFlight)).slice(0, MAX_LINES);
+  const hungriest = targets
+    .filter(({ memoryMb }) => memoryMb.some(Boolean))
+    .sort((a, b) => peak(b.memoryMb) - peak(a.memoryMb))
+    .slice(0, MAX_LINES);
   const steps = Math.max(0, ...targets.map(({ waiting }) => waiting.length));
   const waiting = Array.from({ length: steps }, (_, at) =>
     targets.reduce((sum, each) => sum + (each.waiting[at] ?? 0), 0),
@@ -53,7 +55,18 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
           </>
         )}
       </Panel>
-      <MemoryPanel />
+      {hungriest.length > 0 && (
+        <Panel title="Declared memory in flight, minute by minute">
+          <TimeChart
+            label="Declared memory in flight by target"
+            series={hungriest.map(({ target, memoryMb }) => ({ label: target, area: true, points: times(memoryMb) }))}
+            format={(value) => memory(Math.round(value))}
+            least={1_024}
+            spanSec={SPAN_SEC}
+          />
+          <p className="text-xs text-muted">Runs that declare no memory are not in it.</p>
+        </Panel>
+      )}
       {targets.length > 0 && (
         <Panel title="The figures" flush>
           <div className="overflow-x-auto">
@@ -83,30 +96,5 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
         </Panel>
       )}
     </div>
-  );
-}
-
-/** The control plane does not keep how much memory was in use; a browser that looks does, for an hour. */
-function MemoryPanel() {
-  const seen = [...memorySeen()].slice(0, MAX_LINES);
-  const first = Math.min(...seen.flatMap(([, samples]) => samples[0]?.at ?? []));
-  if (!Number.isFinite(first)) return null;
-  return (
-    <Panel title="Memory in use, where a runtime has a budget">
-      <TimeChart
-        label="Memory in use by target"
-        series={seen.map(([target, samples]) => ({
-          label: target,
-          area: true,
-          points: samples.map(({ at, memoryMb }) => [at, memoryMb] as const),
-        }))}
-        format={(value) => memory(Math.round(value))}
-        least={1_024}
-        spanSec={SPAN_SEC}
-      />
-      <p className="text-xs text-muted">
-        As seen from this browser since {exactTime(new Date(first * 1_000).toISOString())}, at most an hour.
-      </p>
-    </Panel>
   );
 }

@@ -17,7 +17,6 @@ import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Time } from "../../ui/time.tsx";
 import { waitWords } from "../../ui/waiting.tsx";
 import { duration, memory, plural } from "../../ui/words.ts";
-import { noteMemory } from "./memory-seen.ts";
 
 const LaneChart = lazy(() => import("./lane-chart.tsx"));
 
@@ -49,7 +48,6 @@ export function QueuePage() {
   });
   const remove = useWrite("cancel_queue_entry", { refreshes, quiet: true });
   const { data } = query;
-  if (data) noteMemory(data.lanes, query.dataUpdatedAt);
   const set = (change: Partial<typeof search>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const view = search.view ?? "now";

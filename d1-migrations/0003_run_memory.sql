@@ -1,0 +1,1 @@
+ALTER TABLE `runs` ADD `memory_mb` integer;
