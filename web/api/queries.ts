@@ -18,6 +18,7 @@ import type { Operation, OutputOf } from "../../contracts/operations/operation.t
 import { notifyError } from "../ui/notify.ts";
 import { setConnectionLost } from "./connection.ts";
 import { isCode, isOffline, troubleOf } from "./errors.ts";
+import { Optimist } from "./optimist.ts";
 import { useSession } from "./session.ts";
 
 export type Output<K extends OperationName> = OutputOf<Operations[K]>;
@@ -152,6 +153,8 @@ interface WriteOptions<K extends OperationName> {
   /** Operations whose answers are asked for again afterwards. */
   refreshes?: readonly OperationName[];
   onSuccess?: (output: Output<K>, input: Input<K>) => void;
+  /** What is shown until the answer is there; of operations that `refreshes` names. Taken back when it is refused. */
+  optimistic?: (shown: Optimist, input: Input<K>) => void;
   /** Shown where the button is; absent: a toast says it. */
   quiet?: boolean;
 }
@@ -160,10 +163,22 @@ interface WriteOptions<K extends OperationName> {
 export function useWrite<K extends OperationName>(
   name: K,
   options: WriteOptions<K> = {},
-): UseMutationResult<Output<K>, unknown, Input<K>> {
+): UseMutationResult<Output<K>, unknown, Input<K>, Optimist | undefined> {
   const { client, workspace } = useSession();
   const queries = useQueryClient();
-  return useMutation<Output<K>, unknown, Input<K>>({
+  const refresh = () =>
+    Promise.all((options.refreshes ?? []).map((other) => queries.invalidateQueries({ queryKey: [workspace, other] })));
+  return useMutation<Output<K>, unknown, Input<K>, Optimist | undefined>({
+    onMutate: async (input) => {
+      if (!options.optimistic) return undefined;
+      // An older answer that is on its way would undo it for a moment.
+      await Promise.all(
+        (options.refreshes ?? []).map((other) => queries.cancelQueries({ queryKey: [workspace, other] })),
+      );
+      const shown = new Optimist(queries, workspace);
+      options.optimistic(shown, input);
+      return shown;
+    },
     mutationFn: (input) => {
       // SAFETY: the table's entries are Operations; only their schemas' types differ.
       const { creates } = OPERATIONS[name] as unknown as Operation;
@@ -174,11 +189,11 @@ export function useWrite<K extends OperationName>(
     },
     onSuccess: async (output, input) => {
       options.onSuccess?.(output, input);
-      await Promise.all(
-        (options.refreshes ?? []).map((other) => queries.invalidateQueries({ queryKey: [workspace, other] })),
-      );
+      await refresh();
     },
-    onError: (error) => {
+    onError: (error, _input, shown) => {
+      shown?.rollback();
+      if (shown) void refresh();
       if (!options.quiet) notifyError(error);
     },
   });

@@ -1,6 +1,6 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Item, useAll, usePages, useRead, useWrite } from "../../api/queries.ts";
+import { type Item, useAll, usePages, useRead } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { datasetRoute } from "../../routes/library.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
@@ -9,10 +9,10 @@ import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
-import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
 import { plural } from "../../ui/words.ts";
+import { useArchive } from "./use-archive.ts";
 import { Versions } from "./versions.tsx";
 
 type Case = Item<"list_dataset_cases">;
@@ -33,7 +33,7 @@ export function DatasetPage() {
     { params: { id, version }, query: { limit: 1 } },
     { enabled: item === undefined && list.isSuccess },
   );
-  const archive = useWrite("archive_dataset", { quiet: true, refreshes: ["list_datasets"] });
+  const archiving = useArchive("dataset", id);
   const set = (change: Partial<typeof search>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const crumbs = [{ label: "Datasets", to: "/datasets" }];
@@ -116,15 +116,15 @@ export function DatasetPage() {
                   name: `${id}@${version}`,
                   consequences: "It is no longer the latest; scorecards made of it stay.",
                   verb: "Archive",
-                  action: async () => {
-                    await archive.mutateAsync({ params: { id }, body: { version } });
-                    notify(`${id}@${version} is archived`);
-                  },
+                  action: () => archiving.archive(version),
                 })
               }
             >
               Archive
             </Button>
+          )}
+          {may("archive_dataset") && !shared && item.archived && (
+            <Button onClick={() => archiving.restore()}>Bring back</Button>
           )}
           {may("create_dataset") && !shared && (
             <Link to="/datasets/new" search={{ from: id }} className={buttonClass()}>

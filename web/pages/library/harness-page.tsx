@@ -1,17 +1,17 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { useAll, useRead, useWrite } from "../../api/queries.ts";
+import { useAll, useRead } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { harnessRoute } from "../../routes/library.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { CopyButton } from "../../ui/copy.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Page, Panel } from "../../ui/layout.tsx";
-import { notify } from "../../ui/notify.ts";
 import { ErrorState, Skeleton } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
 import { differences } from "../runtimes/diff.ts";
 import { DiffTable } from "../runtimes/diff-table.tsx";
+import { useArchive } from "./use-archive.ts";
 import { Versions } from "./versions.tsx";
 
 /** One harness: its spec, its versions and what changed between them. */
@@ -28,7 +28,7 @@ export function HarnessPage() {
     { params: { id, version: search.against ?? "latest" } },
     { enabled: search.against !== undefined },
   );
-  const archive = useWrite("archive_harness", { quiet: true, refreshes: ["list_harnesses", "get_harness"] });
+  const archiving = useArchive("harness", id);
   const crumbs = [{ label: "Harnesses", to: "/harnesses" }];
   const { data } = entry;
   if (data === undefined)
@@ -68,15 +68,15 @@ export function HarnessPage() {
                   name: `${id}@${data.version}`,
                   consequences: "It is no longer the latest and takes no new work. What runs goes on.",
                   verb: "Archive",
-                  action: async () => {
-                    await archive.mutateAsync({ params: { id }, body: { version: data.version } });
-                    notify(`${id}@${data.version} is archived`);
-                  },
+                  action: () => archiving.archive(data.version),
                 })
               }
             >
               Archive
             </Button>
+          )}
+          {may("archive_harness") && !shared && data.archived && (
+            <Button onClick={() => archiving.restore(data.version)}>Bring back</Button>
           )}
           {may("create_harness") && !shared && (
             <Link to="/harnesses/new" search={{ from: id, version: data.version }} className={buttonClass()}>

@@ -34,6 +34,18 @@ const HEALTH: Record<Lane["health"]["state"], { tone: Tone; word: string; help: 
   },
 };
 
+/** The queue with a run at the head of its target; what each waits for comes with the answer. */
+function promoted(queue: Queue, id: string | undefined): Queue {
+  const moved = queue.entries.find(({ runId }) => runId === id);
+  if (!moved) return queue;
+  const entries = queue.entries.map((entry) => {
+    if (entry === moved) return { ...entry, position: 1 };
+    const isPassed = entry.target === moved.target && entry.position < moved.position;
+    return isPassed ? { ...entry, position: entry.position + 1 } : entry;
+  });
+  return { ...queue, entries };
+}
+
 /** What is waited for, and what the places it waits for are busy with. */
 export function QueuePage() {
   const search = queueRoute.useSearch();
@@ -44,15 +56,27 @@ export function QueuePage() {
   const refreshes = ["get_queue", "list_runs", "get_run"] as const;
   const promote = useWrite("promote_queue_entry", {
     refreshes,
+    optimistic: (shown, { params }) => shown.answer("get_queue", (queue) => promoted(queue, params?.id)),
     onSuccess: () => notify("Promoted", { detail: "It is first among the waiting runs of this workspace." }),
   });
-  const remove = useWrite("cancel_queue_entry", { refreshes, quiet: true });
+  const remove = useWrite("cancel_queue_entry", {
+    refreshes,
+    quiet: true,
+    optimistic: (shown, { params }) =>
+      shown.answer("get_queue", (queue) => ({
+        ...queue,
+        entries: queue.entries.filter(({ runId }) => runId !== params?.id),
+      })),
+  });
   const { data } = query;
   const set = (change: Partial<typeof search>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const view = search.view ?? "now";
   const targets = [...new Set((data?.entries ?? []).map(({ target }) => target))].sort();
-  const rows = data?.entries.filter(({ target }) => search.target === undefined || target === search.target);
+  // In the order of their turns; the API lists them as they came.
+  const rows = data?.entries
+    .filter(({ target }) => search.target === undefined || target === search.target)
+    .sort((a, b) => a.position - b.position);
   const canPromote = may("promote_queue_entry");
   const canRemove = may("cancel_queue_entry");
   // biome-ignore lint/correctness/useExhaustiveDependencies: the mutations are the same for as long as the page is

@@ -49,6 +49,11 @@ export function RunPage() {
   const cancel = useWrite("cancel_run", {
     refreshes: ["get_run", "list_runs", "get_queue", "get_scorecard"],
     quiet: true,
+    // One that waits is cancelled as soon as it is asked for; one that runs has its grace period.
+    optimistic: (shown) =>
+      shown.answer("get_run", (old) =>
+        old.id === id && old.status === "queued" ? { ...old, status: "cancelled" as const, waiting: null } : old,
+      ),
     onSuccess: () => notify("Cancelling", { detail: "It ends within its grace period." }),
   });
   const run = query.data;

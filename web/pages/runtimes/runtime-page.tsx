@@ -1,7 +1,7 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Pencil, Play } from "lucide-react";
 import { useState } from "react";
-import { useAll, useRead, useWrite } from "../../api/queries.ts";
+import { useAll, useRead } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { runtimeRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
@@ -12,13 +12,13 @@ import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Facts, Page, Panel } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
 import { Meter } from "../../ui/meter.tsx";
-import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
 import { Chip, Dot, Tag } from "../../ui/status.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Time } from "../../ui/time.tsx";
 import { WaitingWord } from "../../ui/waiting.tsx";
 import { duration, memory } from "../../ui/words.ts";
+import { useArchive } from "../library/use-archive.ts";
 import { Versions } from "../library/versions.tsx";
 import { ClusterPanel } from "./cluster-panel.tsx";
 import { differences } from "./diff.ts";
@@ -47,11 +47,7 @@ export function RuntimePage() {
   const list = useAll("list_runtimes", { query: { archived: "true" } }, { every: 10_000 });
   const item = list.data?.find((each) => each.id === id);
   const [ask, setAsk] = useState<Confirmation | null>(null);
-  const archive = useWrite("archive_runtime", {
-    refreshes: ["list_runtimes", "get_runtime"],
-    quiet: true,
-    onSuccess: ({ archived }) => notify(archived.length === 0 ? `${id} is back` : `${archived.join(", ")} archived`),
-  });
+  const archiving = useArchive("runtime", id);
   const tab: TabId = search.tab ?? "overview";
   const setTab = (next: TabId) =>
     void navigate({ search: (old) => ({ ...old, tab: next === "overview" ? undefined : next }), replace: true });
@@ -82,7 +78,7 @@ export function RuntimePage() {
       name: one === undefined ? id : `${id}@${one}`,
       consequences: "It takes no new work. What runs goes on, and what waits for it by this name will not start.",
       verb: "Archive",
-      action: () => archive.mutateAsync({ params: { id }, body: one === undefined ? {} : { version: one } }),
+      action: () => archiving.archive(one),
     });
   return (
     <Page
@@ -112,6 +108,9 @@ export function RuntimePage() {
             <Button kind="danger" onClick={() => askArchive(undefined)}>
               Archive
             </Button>
+          )}
+          {may("archive_runtime") && !shared && entry.data.archived && (
+            <Button onClick={() => archiving.restore(search.version)}>Bring back</Button>
           )}
           {editable && (
             <Button kind="primary" icon={<Pencil aria-hidden className="size-3.5" />} onClick={edit}>

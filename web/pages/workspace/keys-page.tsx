@@ -28,7 +28,12 @@ export function KeysPage() {
   const [making, setMaking] = useState(false);
   const [ask, setAsk] = useState<Confirmation | null>(null);
   const list = useAll("list_api_keys");
-  const revoke = useWrite("revoke_api_key", { quiet: true, refreshes: ["list_api_keys"] });
+  const revoke = useWrite("revoke_api_key", {
+    quiet: true,
+    refreshes: ["list_api_keys"],
+    optimistic: (shown, { params }) =>
+      shown.items("list_api_keys", (keys) => keys.filter(({ id }) => id !== params?.id)),
+  });
   const mayMake = may("create_api_key");
   usePageActions(mayMake ? [{ id: "new", label: "Create an API key", key: "c", run: () => setMaking(true) }] : []);
   const columns: readonly Column<ApiKey>[] = [

@@ -36,9 +36,28 @@ export function MembersPage() {
   const refreshes = ["list_members"] as const;
   const set = useWrite("set_member", {
     refreshes,
-    onSuccess: ({ subject, role }) => notify(`${subject} is now ${role}`),
+    optimistic: (shown, { params, body }) =>
+      shown.items("list_members", (members) =>
+        members.map((member) => (member.subject === params?.subject ? { ...member, ...body } : member)),
+      ),
   });
-  const remove = useWrite("remove_member", { quiet: true, refreshes });
+  const changeRole = ({ subject, role: before }: Member, role: Role, undoable = true) =>
+    set.mutate(
+      { params: { subject }, body: { role } },
+      {
+        onSuccess: () =>
+          notify(
+            `${subject} is now ${role}`,
+            undoable ? { undo: () => changeRole({ subject, role } as Member, before, false) } : {},
+          ),
+      },
+    );
+  const remove = useWrite("remove_member", {
+    quiet: true,
+    refreshes,
+    optimistic: (shown, { params }) =>
+      shown.items("list_members", (members) => members.filter(({ subject }) => subject !== params?.subject)),
+  });
   const mayWrite = may("set_member");
   const columns: readonly Column<Member>[] = [
     {
@@ -61,9 +80,7 @@ export function MembersPage() {
           <select
             aria-label={`Role of ${member.subject}`}
             value={member.role}
-            onChange={(event) =>
-              set.mutate({ params: { subject: member.subject }, body: { role: event.target.value as Role } })
-            }
+            onChange={(event) => changeRole(member, event.target.value as Role)}
             className="h-7 rounded-md border border-line-strong bg-surface px-2"
           >
             {ROLES.map((role) => (

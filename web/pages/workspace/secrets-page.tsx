@@ -27,7 +27,12 @@ export function SecretsPage() {
   const [open, setOpen] = useState<Open>(null);
   const [ask, setAsk] = useState<Confirmation | null>(null);
   const list = useAll("list_secrets", {}, { enabled: may("list_secrets") });
-  const remove = useWrite("delete_secret", { quiet: true, refreshes: ["list_secrets", "list_secret_names"] });
+  const remove = useWrite("delete_secret", {
+    quiet: true,
+    refreshes: ["list_secrets", "list_secret_names"],
+    optimistic: (shown, { params }) =>
+      shown.items("list_secrets", (secrets) => secrets.filter(({ name }) => name !== params?.name)),
+  });
   const mayWrite = may("put_secret");
   usePageActions(mayWrite ? [{ id: "new", label: "Store a secret", key: "c", run: () => setOpen("new") }] : []);
   if (!may("list_secrets"))
