@@ -113,7 +113,13 @@ test("the role is the one the person has now, and an operator is one by configur
   await dev.call("PUT", "/members/bob", { role: "admin" }, admin);
   const { cookie } = await signIn("bob");
   const here = { cookie, "x-everdict-workspace": workspaceId };
-  expect((await edge("/audit", here)).status).toBe(200);
+  const trail = await edge("/audit", here);
+  expect(trail.status).toBe(200);
+  expect(await trail.json()).toMatchObject({
+    items: expect.arrayContaining([
+      expect.objectContaining({ action: "session.start", actor: "bob", detail: { method: "oidc" } }),
+    ]),
+  });
   await dev.call("PUT", "/members/bob", { role: "viewer" }, admin);
   expect((await edge("/audit", here)).status).toBe(403);
   await dev.call("DELETE", "/members/bob", undefined, admin);

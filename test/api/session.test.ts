@@ -44,6 +44,23 @@ test("signing in with a key sets a cookie that scripts cannot read, and never sh
   expect(told).not.toContain(token.slice(3));
 });
 
+test("signing in and out is in the audit trail of the workspace, with the key and never its value", async () => {
+  const { id, token, cookie, headers } = await signedIn();
+  expect((await production.call("DELETE", "/session", undefined, headers)).status).toBe(204);
+  // A second time ends nothing.
+  await production.call("DELETE", "/session", undefined, { cookie, ...OWN_PAGE });
+  const trail = (await production.call("GET", "/audit", undefined, { authorization: `Bearer ${token}` })).body.items;
+  const sessions = trail.filter(({ action }: { action: string }) => action.startsWith("session."));
+  expect(sessions).toMatchObject([
+    { action: "session.end", actor: expect.stringMatching(/^key:/), detail: { method: "api-key" } },
+    { action: "session.start", actor: expect.stringMatching(/^key:/), detail: { method: "api-key" } },
+  ]);
+  expect(JSON.stringify(trail)).not.toContain(token);
+  const other = await workspace();
+  const foreign = await production.call("GET", "/audit", undefined, { authorization: `Bearer ${other.token}` });
+  expect(JSON.stringify(foreign.body)).not.toContain(id);
+});
+
 test("over https the cookie is Secure and bound to this host", async () => {
   const { token } = await workspace();
   const request = (path: string, init: RequestInit = {}) =>

@@ -17,6 +17,7 @@ import { beginSignIn, completeSignIn } from "../auth/session-oidc.ts";
 import { iso, type Store } from "../context.ts";
 import type { Config } from "../environment.ts";
 import { logFailure, problemResponse } from "../http/problem.ts";
+import { auditSession } from "../observability/session-audit.ts";
 import { endedSessions } from "../store/schema.ts";
 
 type Ops = typeof SESSION_OPERATIONS;
@@ -117,6 +118,7 @@ export async function createSession(
     { method: "api-key", keyId, keyHash: await keyFingerprint(body.apiKey) },
     now,
   );
+  await auditSession(ctx, "session.start", { ...principal, method: "api-key" });
   const expiresMs = (Math.floor(now / 1_000) + SESSION_SEC) * 1_000;
   return json(described(config, principal, "api-key", expiresMs), 201, [cookie]);
 }
@@ -129,12 +131,16 @@ export async function endSession(ctx: SessionContext): Promise<Response> {
   const { request, config, store } = ctx;
   requireOwnPage(request, config);
   const session = await readSession(request, config, ctx.now()).catch(() => null);
-  if (session !== null)
+  if (session !== null) {
+    // One that is none any more is not ended again.
+    const principal = await authenticateSession(session, inputsOf(ctx)).catch(() => null);
     await store
       .insert(endedSessions)
       .values({ id: session.id, expiresAt: iso(session.expiresMs) })
       .onConflictDoNothing()
       .run();
+    if (principal) await auditSession(ctx, "session.end", { ...principal, method: session.method });
+  }
   return bare(204, [await forget(request, config, "session"), await forget(request, config, "sign-in")]);
 }
 
@@ -160,6 +166,7 @@ export async function finishOidcSession(ctx: SessionContext): Promise<Response> 
     const pending = await pendingSignIn(request, config, ctx.now());
     const person = await completeSignIn(request, config, pending, ctx.now());
     const cookie = await startSession(request, config, { method: "oidc", ...person }, ctx.now());
+    await auditSession(ctx, "session.start", { subject: person.subject, workspace: "", method: "oidc" });
     return bare(302, [forgotten, cookie], pending.returnTo);
   } catch (error) {
     if (!(error instanceof EverdictError)) throw error;
