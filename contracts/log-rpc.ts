@@ -12,13 +12,15 @@ export interface LogChunk {
 }
 
 export interface LogRpc {
-  /** Overlaps are dropped; a gap answers ok:false with the offset wanted next. */
+  /** Overlaps are dropped; a gap answers ok:false with the offset wanted next; `closed`: nothing is taken any more. */
   append(
     epoch: number,
     stream: "stdout" | "stderr",
     offset: number,
     bytes: Uint8Array,
-  ): Promise<{ ok: boolean; nextOffset: number }>;
+  ): Promise<{ ok: boolean; nextOffset: number; closed?: boolean }>;
+  /** Takes nothing more of this attempt and those before it: whoever writes was revoked. */
+  close(epoch: number): Promise<void>;
   /**
    * One of those who follow an attempt's log on a cluster takes the next step, for all: whoever holds it, for so long.
    * @returns null while another one holds it; else where to go on

@@ -91,6 +91,8 @@ export interface RunView {
   finishedAt: string | null;
   waiting: Waiting | null;
   attempts: Attempt[];
+  /** Where the attempt in hand is, as far as it is known. */
+  placed: { node: string | null; ranOn: string | null; detail: string | null } | null;
   runtimeVersion: string | null;
   settlement: Settlement | null;
 }
@@ -203,6 +205,8 @@ export interface ObservedUnit extends AttemptRef {
   detail: string | null;
   /** Present with "finished": judged by the Worker. */
   verdict: Verdict | null;
+  /** For provenance, for example nomad:gpu@1.0.0: of a unit whose start was never answered. */
+  ranOn?: string;
 }
 
 export interface Observation {
@@ -274,7 +278,8 @@ export interface SchedulerRpc {
   setLimits(workspace: string, limits: TenantLimits): Promise<void>;
   /** Idempotent by id. */
   pairRunner(object: string, runner: RunnerRecord): Promise<void>;
-  revokeRunner(id: string): Promise<boolean>;
+  /** @returns the attempts that it held, which are lost */
+  revokeRunner(id: string): Promise<{ done: boolean; held: AttemptRef[] }>;
   runners(): Promise<RunnerView[]>;
   /** Parks up to request.waitMs. */
   lease(tokenHash: string, request: LeaseRequest): Promise<RunnerAnswer<{ grants: Grant[]; commands: Command[] }>>;
@@ -314,6 +319,8 @@ export interface SchedulerRpc {
   nudge(): Promise<void>;
   /** A relay that was away is connected: what waits for it may be tried. */
   relayBack(): Promise<void>;
+  /** Somebody is about to have units of this object stopped by hand. @param by the subject who does */
+  evicting(units: string[], by: string): Promise<void>;
   /** Re-arms the alarm and drains the outbox; called by the cron sweep. Answers whether anything is live. */
   sweep(): Promise<{ active: boolean }>;
   /** Prometheus gauges by name. */

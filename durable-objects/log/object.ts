@@ -17,6 +17,8 @@ export class RunLog extends DurableObject<unknown> implements LogRpc {
   #ring: LogRing;
   readonly #readers = new Readers();
   #armedFor: number | null = null;
+  /** The newest attempt whose writer was revoked. */
+  #closed = 0;
   /** Who takes the next step of following, by attempt. In memory: at worst two try, and one of them is refused. */
   readonly #holders = new Map<number, { holder: string; until: number }>();
 
@@ -25,18 +27,15 @@ export class RunLog extends DurableObject<unknown> implements LogRpc {
     this.#ring = new LogRing(ctx.storage.sql);
     ctx.blockConcurrencyWhile(async () => {
       this.#armedFor = await ctx.storage.getAlarm();
+      this.#closed = (await ctx.storage.get<number>("closed")) ?? 0;
     });
   }
 
-  async append(
-    epoch: number,
-    stream: StreamName,
-    offset: number,
-    bytes: Uint8Array,
-  ): Promise<{ ok: boolean; nextOffset: number }> {
+  async append(epoch: number, stream: StreamName, offset: number, bytes: Uint8Array): ReturnType<LogRpc["append"]> {
     if (!isWhole(epoch, 1, MAX_EPOCH) || !isWhole(offset, 0, Number.MAX_SAFE_INTEGER)) {
       return { ok: false, nextOffset: 0 };
     }
+    if (epoch <= this.#closed) return { ok: false, nextOffset: 0, closed: true };
     const before = this.#ring.head;
     const answer = this.ctx.storage.transactionSync(() => this.#ring.append(epoch, stream, offset, bytes));
     if (this.#ring.head !== before) {
@@ -44,6 +43,13 @@ export class RunLog extends DurableObject<unknown> implements LogRpc {
       this.#readers.wake();
     }
     return answer;
+  }
+
+  async close(epoch: number): Promise<void> {
+    if (!isWhole(epoch, 1, MAX_EPOCH) || epoch <= this.#closed) return;
+    this.#closed = epoch;
+    await this.ctx.storage.put("closed", epoch);
+    await this.#keep();
   }
 
   async holdFollow(epoch: number, holder: string, holdMs: number): ReturnType<LogRpc["holdFollow"]> {

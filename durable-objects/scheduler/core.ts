@@ -5,6 +5,7 @@ import { noteRelayBack } from "./circuit.ts";
 import { compensateLateness, nextWakeAt, passTime, watchFleet } from "./clock.ts";
 import { dropHold, requeue, uncharge } from "./endings.ts";
 import type { Effect, Event } from "./events.ts";
+import { noteEvicting } from "./eviction.ts";
 import { observed, startAnswers } from "./evidence.ts";
 import { cancel, enqueue, heldEntries, pairRunner, promote, revokeRunner, setEnvelope, setLimits } from "./intake.ts";
 import { heartbeat, loseAttempts, pendingCommands, poll, reject, results, withhold } from "./leases.ts";
@@ -73,6 +74,9 @@ function take(state: State, event: Event, now: number, out: Effect[]): void {
     case "relayBack":
       noteRelayBack(state, now);
       return;
+    case "evicting":
+      noteEvicting(state, event.units, event.by, now);
+      return;
     case "envelope":
       setEnvelope(state, event.envelope, now, out);
       return;
@@ -83,8 +87,11 @@ function take(state: State, event: Event, now: number, out: Effect[]): void {
       pairRunner(state, event.runner);
       return;
     case "revoke":
-      loseAttempts(state, event.runnerId, now, out);
-      out.push({ kind: "revoked", done: revokeRunner(state, event.runnerId, now, out) });
+      out.push({
+        kind: "revoked",
+        held: loseAttempts(state, event.runnerId, now, out),
+        done: revokeRunner(state, event.runnerId, now, out),
+      });
       return;
     case "tick":
       return;

@@ -226,6 +226,7 @@ function settle(state: State, entry: Entry, end: Ending, now: number, out: Effec
     target: demand.target,
     workspace: demand.workspace,
     pinnedVersion: demand.pinnedVersion,
+    ...(entry.answered.length > 0 ? { answered: entry.answered } : {}),
   });
   forget(state, entry);
 }
@@ -254,9 +255,14 @@ function holderOf(entry: Entry): string | null {
   return attempt.runnerId === null ? attempt.holder : instanceKey(attempt.runnerId, attempt.instanceId);
 }
 
+const hasStarted = (unit: LiveAttempt["unit"]): boolean =>
+  unit !== null && (unit.ranOn !== null || unit.seenAt !== null);
+
 function provenanceOf(state: State, entry: Entry, node: string | null): Provenance | null {
   const { attempt } = entry;
   if (!attempt) return null;
+  // What was never handed over ran nowhere.
+  if (attempt.runnerId !== null ? attempt.acceptedAt === null : !hasStarted(attempt.unit)) return null;
   if (attempt.runnerId !== null)
     return { ranOn: `runner:${attempt.runnerId}`, runner: attempt.runnerId, node, attestation: "self_reported" };
   const version = versionOf(state, entry);

@@ -49,6 +49,7 @@ export type Event =
   | { type: "quota"; workspace: string; granted: AttemptRef[]; denied: AttemptRef[] }
   | { type: "nudge" }
   | { type: "relayBack" }
+  | { type: "evicting"; units: readonly string[]; by: string }
   | { type: "envelope"; envelope: Envelope }
   | { type: "limits"; workspace: string; limits: TenantLimits }
   | { type: "pair"; runner: RunnerRecord }
@@ -69,7 +70,7 @@ export type Effect =
   | { kind: "promoted"; done: boolean }
   | { kind: "heartbeat"; answer: HeartbeatAnswer }
   | { kind: "results"; accepted: Accepted[] }
-  | { kind: "revoked"; done: boolean }
+  | { kind: "revoked"; done: boolean; held: AttemptRef[] }
   /** An attempt came into being; the shell gives it its nonce before the row is written. */
   | { kind: "grant"; runId: string; epoch: number }
   | { kind: "answerPoll"; pollId: number; grants: AttemptRef[]; commands: Command[] }

@@ -4,6 +4,7 @@ import { lastPart } from "./begin-attempt.ts";
 import { noteAnswer, noteError, noteRelayOffline, noteStart, reopen } from "./circuit.ts";
 import { cancelRun, failAttempt, infraFailure, succeed, versionOf } from "./endings.ts";
 import type { Effect, UnitRef } from "./events.ts";
+import { evictedVerdict, evictionOf } from "./eviction.ts";
 import { markRunning, reject, withhold } from "./leases.ts";
 import {
   ABSENT_GAP_MS,
@@ -178,6 +179,7 @@ function takeEvidence(
   }
   unit.createdAt ??= now;
   unit.seenAt = now;
+  unit.ranOn ??= seen.ranOn ?? null;
   unit.startAt = null;
   unit.detail = seen.detail?.slice(0, 1_000) ?? null;
   if (seen.state === "finished" && seen.verdict) finished(state, entry, attempt, seen.verdict, now, out);
@@ -199,7 +201,7 @@ function finished(
   }
   if (attempt.startedAt === null && attempt.unit?.createdAt) attempt.startedAt = attempt.unit.createdAt;
   if (verdict.kind === "measured") succeed(state, entry, verdict, now, out);
-  else if (verdict.kind === "failed") failAttempt(state, entry, verdict, now, out);
+  else if (verdict.kind === "failed") failAttempt(state, entry, evictedVerdict(verdict, attempt.unit, now), now, out);
   else lose(state, entry, "run", "UNIT_LOST", "the unit ended without a verdict", true, now, out);
 }
 
@@ -223,6 +225,11 @@ function absent(
 
 function gone(state: State, entry: Entry, unit: UnitEvidence, what: string, now: number, out: Effect[]): void {
   const known = unit.seenAt !== null && now - unit.seenAt <= OUTCOME_KNOWN_MS;
+  const eviction = evictionOf(unit, now);
+  if (eviction) {
+    lose(state, entry, "run", eviction.code, eviction.message, true, now, out);
+    return;
+  }
   if (known) {
     lose(state, entry, "run", "UNIT_LOST", `unit ${unit.name} ${what}`, true, now, out);
     return;
@@ -259,6 +266,12 @@ export function driveUnit(state: State, entry: Entry, now: number, out: Effect[]
     touch(state, entry);
   }
   if (attempt.state === "stopping") {
+    if (unit.createdAt === null && attempt.stopCause === "cancel" && now - attempt.grantedAt >= START_WINDOW_MS) {
+      // As for a start whose answer never came: sweeps look for what may turn up.
+      const reason = `${attempt.stopReason ?? "cancelled"}; the cluster never said whether it had started`;
+      cancelRun(state, entry, reason, now, out);
+      return;
+    }
     if (unit.stopAt === null || unit.stopAt > now) return;
     unit.stopTries += 1;
     unit.stopAt = now + backoffMs(unit.stopTries, 5_000, 60_000);

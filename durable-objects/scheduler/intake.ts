@@ -6,6 +6,7 @@ import { MAX_ENTRIES, MAX_JOB_BYTES, MAX_TENANT_JOB_BYTES } from "./limits.ts";
 import { allBuckets, demandOf, insertWaiting, removeWaiting, tenantOf } from "./queue.ts";
 import { type Entry, isWaiting, type Runner, type State, type Tenant, touch } from "./state.ts";
 
+const NO_ANSWERS: Entry["answered"] = [];
 const NO_HISTORY: Entry["history"] = [];
 
 /** Accepts entries, idempotent by run id; full queues are refused with a time to come back. */
@@ -44,6 +45,7 @@ function enqueueOne(state: State, item: NewEntry, now: number, out: Effect[]): E
     undelivered: 0,
     lostLeases: 0,
     releases: 0,
+    answered: NO_ANSWERS,
     loneBase: 0,
   };
   entry.loneBase = loneClock(entry, now);

@@ -21,10 +21,12 @@ import {
   MAX_LOST_LEASES,
   MAX_UNDELIVERED,
 } from "./limits.ts";
-import { type Entry, type Instance, type LiveAttempt, type Runner, type State, touch } from "./state.ts";
+import { type Answered, type Entry, type Instance, type LiveAttempt, type Runner, type State, touch } from "./state.ts";
 
 /** How often a runner's "last seen" is written down. */
 const SEEN_EVERY_MS = 60_000;
+/** A result is repeated soon or never. */
+const MAX_ANSWERED = 5;
 
 /** Parks a poll; an earlier one of the same process is answered with nothing. */
 export function poll(
@@ -104,12 +106,15 @@ function seen(state: State, runner: Runner, now: number, changed: boolean): void
   }
 }
 
-/** The process of a runner that sends a heartbeat or a result; also known after the object was reloaded. */
+/**
+ * The process of a runner that sends a heartbeat or a result. After the object was reloaded one that holds something counts
+ * before it polls again; any other has no slots until it asks for work.
+ */
 function heardFrom(state: State, runner: Runner, instanceId: string, now: number): void {
   const key = instanceKey(runner.id, instanceId);
   const known = state.instances.get(key);
   if (known) known.seenAt = now;
-  else if (runner.facts) {
+  else if (runner.facts && holdsSomething(state, runner.id, instanceId)) {
     const { os, capabilities, slots } = runner.facts;
     const whole = { total: slots.total, free: 0 };
     const instance: Instance = {
@@ -128,6 +133,12 @@ function heardFrom(state: State, runner: Runner, instanceId: string, now: number
     state.fleetChanged = true;
   }
   seen(state, runner, now, false);
+}
+
+function holdsSomething(state: State, runnerId: string, instanceId: string): boolean {
+  for (const { attempt } of state.live.values())
+    if (attempt?.runnerId === runnerId && attempt.instanceId === instanceId) return true;
+  return false;
 }
 
 const isHeld = (attempt: LiveAttempt | null, epoch: number, runnerId: string, instanceId: string) =>
@@ -199,8 +210,9 @@ function takeResult(
   const entry = state.entries.get(runId);
   if (!entry) return lateResult(state, from, result);
   const { attempt } = entry;
+  const holder = instanceKey(from.runnerId, from.instanceId);
   if (!attempt || !isHeld(attempt, epoch, from.runnerId, from.instanceId)) {
-    if (verdict.kind === "stopped") return null;
+    if (verdict.kind === "stopped" || wasAnswered(entry.answered, epoch, holder)) return null;
     markSuperseded(state, entry, epoch);
     return "superseded";
   }
@@ -208,11 +220,15 @@ function takeResult(
     cancelRun(state, entry, attempt.stopReason ?? "cancelled", now, out);
     return verdict.kind === "stopped" || verdict.kind === "released" ? null : "cancelled";
   }
+  entry.answered = [...entry.answered, { epoch, holder }].slice(-MAX_ANSWERED);
   if (verdict.kind === "measured") succeed(state, entry, verdict, now, out);
   else if (verdict.kind === "failed") failAttempt(state, entry, verdict, now, out);
   else handBack(state, entry, verdict.kind === "released" ? "handed back by the runner" : "stopped", now, out);
   return null;
 }
+
+const wasAnswered = (answered: readonly Answered[], epoch: number, holder: string): boolean =>
+  answered.some((each) => each.epoch === epoch && each.holder === holder);
 
 function handBack(state: State, entry: Entry, reason: string, now: number, out: Effect[]): void {
   closeAttempt(state, entry, "released", reason, now, out);
@@ -235,8 +251,9 @@ function lateResult(state: State, from: { runnerId: string; instanceId: string }
   if (result.verdict.kind === "stopped") return null;
   const terminal = state.terminals.get(result.runId);
   if (!terminal || terminal.status === "tombstone") return "unknown" as const;
-  const same = terminal.epoch === result.epoch && terminal.holder === instanceKey(from.runnerId, from.instanceId);
-  if (!same) return "superseded" as const;
+  const holder = instanceKey(from.runnerId, from.instanceId);
+  if (terminal.epoch !== result.epoch || terminal.holder !== holder)
+    return wasAnswered(terminal.answered ?? [], result.epoch, holder) ? null : ("superseded" as const);
   return terminal.status === "cancelled" ? ("cancelled" as const) : null;
 }
 
@@ -262,17 +279,23 @@ export function expireLease(state: State, entry: Entry, now: number, out: Effect
   requeue(state, entry, backoffMs(entry.lostLeases, 1_000, 30_000), `lease ${entry.lostLeases} was lost`, now, out);
 }
 
-/** Ends what a revoked runner holds: nothing it says can be accepted any more, so waiting for its lease helps nobody. */
-export function loseAttempts(state: State, runnerId: string, now: number, out: Effect[]): void {
+/**
+ * Ends what a revoked runner holds: nothing it says can be accepted any more, so waiting for its lease helps nobody.
+ * @returns what it held
+ */
+export function loseAttempts(state: State, runnerId: string, now: number, out: Effect[]): AttemptRef[] {
+  const held: AttemptRef[] = [];
   for (const entry of [...state.live.values()]) {
     const { attempt } = entry;
     if (attempt?.runnerId !== runnerId) continue;
+    held.push({ runId: entry.runId, epoch: attempt.epoch });
     if (attempt.state === "stopping") cancelRun(state, entry, attempt.stopReason ?? "cancelled", now, out);
     else {
       closeAttempt(state, entry, "lost", "its runner was revoked", now, out);
       requeue(state, entry, 0, "its runner was revoked", now, out);
     }
   }
+  return held;
 }
 
 function withdraw(state: State, entry: Entry, now: number, out: Effect[]): void {

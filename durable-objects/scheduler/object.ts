@@ -192,7 +192,18 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     const settlement = this.#store.settlement(runId);
     if (!settlement) return null;
     const { status, epoch, startedAt, finishedAt, attempts, runtimeVersion } = settlement;
-    return { runId, status, epoch, startedAt, finishedAt, waiting: null, attempts, runtimeVersion, settlement };
+    return {
+      runId,
+      status,
+      epoch,
+      startedAt,
+      finishedAt,
+      waiting: null,
+      attempts,
+      placed: null,
+      runtimeVersion,
+      settlement,
+    };
   }
 
   async queueView(query: Parameters<SchedulerRpc["queueView"]>[0]): Promise<QueueView> {
@@ -208,6 +219,10 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
 
   async relayBack(): Promise<void> {
     await this.#turn((now) => this.#engine.apply({ type: "relayBack" }, now));
+  }
+
+  async evicting(units: string[], by: string): Promise<void> {
+    await this.#turn((now) => this.#engine.apply({ type: "evicting", units: units.slice(0, MAX_BATCH), by }, now));
   }
 
   async setEnvelope(object: string, envelope: Envelope): Promise<void> {
@@ -228,10 +243,11 @@ export class Scheduler extends DurableObject<SchedulerEnv> implements SchedulerR
     await this.#turn((now) => this.#engine.apply({ type: "pair", runner }, now));
   }
 
-  revokeRunner(id: string): Promise<boolean> {
+  revokeRunner(id: string): ReturnType<SchedulerRpc["revokeRunner"]> {
     return this.#turn((now) => {
       const effects = this.#engine.apply({ type: "revoke", runnerId: id }, now);
-      return effects.find((effect) => effect.kind === "revoked")?.done ?? false;
+      const { done = false, held = [] } = effects.find((effect) => effect.kind === "revoked") ?? {};
+      return { done, held };
     });
   }
 

@@ -161,6 +161,7 @@ function loadDemands(state: State, rows: Iterable<string>): Map<number, Demand> 
 }
 
 const NO_HISTORY: Entry["history"] = [];
+const NO_ANSWERS: Entry["answered"] = [];
 
 function loadEntry(state: State, row: EntryRow, demands: Map<number, Demand>, bytes: Map<string, number>): void {
   const demand = demands.get(row.demand);
@@ -182,6 +183,7 @@ function loadEntry(state: State, row: EntryRow, demands: Map<number, Demand>, by
     undelivered: 0,
     lostLeases: 0,
     releases: 0,
+    answered: NO_ANSWERS,
     loneBase: 0,
   };
   if (row.state !== null) Object.assign(entry, JSON.parse(row.state));

@@ -54,6 +54,8 @@ export interface UnitEvidence {
   detail: string | null;
   stopAt: number | null;
   stopTries: number;
+  /** Somebody had it stopped by the runtime's control. */
+  evicted?: { by: string; at: number };
 }
 
 export type StopCause = "cancel" | "deadline";
@@ -94,6 +96,13 @@ export interface Backoff {
   detail: string;
 }
 
+/** A result that was taken, for whoever repeats it because the answer was lost. */
+export interface Answered {
+  readonly epoch: number;
+  /** `<runner>/<instance>`. */
+  readonly holder: string;
+}
+
 export interface Entry {
   readonly runId: string;
   readonly seq: number;
@@ -112,6 +121,8 @@ export interface Entry {
   undelivered: number;
   lostLeases: number;
   releases: number;
+  /** Results that did not end the run, the newest few. */
+  answered: readonly Answered[];
   /** The demand's lone clock when this entry began to wait. */
   loneBase: number;
 }
@@ -211,6 +222,8 @@ export interface Terminal {
   readonly target: string;
   readonly workspace: string;
   readonly pinnedVersion: string | null;
+  /** Of attempts before the last one. */
+  readonly answered?: readonly Answered[];
 }
 
 export interface Circuit {

@@ -7,7 +7,7 @@ import { record, versionOf } from "./endings.ts";
 import { listingDrift } from "./evidence.ts";
 import { iso } from "./iso.ts";
 import { ONLINE_MS } from "./limits.ts";
-import { type Entry, isWaiting, type Runner, type State } from "./state.ts";
+import { type Entry, isWaiting, type LiveAttempt, type Runner, type State } from "./state.ts";
 import { snapshot, waitingOf } from "./waiting.ts";
 
 const MAX_PAGE = 1_000;
@@ -18,7 +18,7 @@ export function runView(state: State, runId: string, now: number): RunView | nul
   if (!entry) return null;
   const { attempt } = entry;
   const attempts = attempt
-    ? [...entry.history, record(state, entry, attempt, attempt.state, attempt.stopReason, null)]
+    ? [...entry.history, record(state, entry, attempt, attempt.state, reasonOf(state, attempt, now), null)]
     : entry.history;
   return {
     runId,
@@ -28,9 +28,22 @@ export function runView(state: State, runId: string, now: number): RunView | nul
     finishedAt: null,
     waiting: waitingOf(state, entry, now),
     attempts,
+    placed: attempt && placeOf(attempt),
     runtimeVersion: attempt ? versionOf(state, entry) : entry.demand.pinnedVersion,
     settlement: null,
   };
+}
+
+/** Why it is being stopped, and what the end waits for where the cluster does not answer. */
+function reasonOf(state: State, { state: now, stopReason, unit }: LiveAttempt, time: number): string | null {
+  if (now !== "stopping" || !unit) return stopReason;
+  const { detail } = healthOf(state, time);
+  return detail === null ? stopReason : `${stopReason ?? "stopping"}; waits to hear that it has stopped: ${detail}`;
+}
+
+function placeOf({ runnerId, unit }: LiveAttempt): RunView["placed"] {
+  if (runnerId !== null) return { node: null, ranOn: `runner:${runnerId}`, detail: null };
+  return unit && { node: unit.node, ranOn: unit.ranOn, detail: unit.detail };
 }
 
 function statusOf(entry: Entry): RunStatus {

@@ -43,6 +43,8 @@ export function eventsAfter(state: ScorecardState, after: number): ScorecardEven
     if (state.endSeq > from) events.push({ seq: state.endSeq, event: "end" });
     events.sort((a, b) => a.seq - b.seq);
   }
+  // Who has seen the end and asks again, as a browser does by itself, is told it again.
+  if (state.endSeq > 0 && from >= state.endSeq) events.push({ seq: state.endSeq, event: "end" });
   if (behind) events.unshift({ seq: from, event: "progress", data: progressOf(state) });
   return events;
 }

@@ -3,6 +3,7 @@ import type { StartAnswer } from "../../contracts/rpc.ts";
 import type { AttemptRef } from "../../contracts/runner-protocol.ts";
 import { healthOf } from "../../durable-objects/scheduler/circuit.ts";
 import type { Effect } from "../../durable-objects/scheduler/events.ts";
+import { runView } from "../../durable-objects/scheduler/views.ts";
 import { clusterLab, entriesOf, entryOf, failedWith, type Lab, observedOf, only, startedOf, startsOf } from "./lab.ts";
 
 const MINUTE = 60_000;
@@ -87,6 +88,73 @@ test("after 10 minutes without an answer the start is lost, which is retryable, 
   expect(observesOf(lab.advance(2 * MINUTE)).length).toBeGreaterThan(0);
   const effects = lab.turn(observedOf([], "running", { listed: [late] }));
   expect(only(stopsOf(effects))).toMatchObject({ name: late, runId: entry.runId, epoch: 1 });
+});
+
+test("a cancelled run whose start was never answered says what it waits for, and ends as lost starts do", () => {
+  const lab = clusterLab({ slots: 1 });
+  const entry = entryOf();
+  lab.turn(unknownOf(startsOf(lab.enqueue(entry))));
+  lab.turn({ type: "cancel", runIds: [entry.runId], reason: "cancelled by dev" });
+  const error = { code: "UPSTREAM_ERROR", message: "no such host", retryAfterSec: null };
+  const began = lab.now;
+  while (lab.settlements.length === 0 && lab.now - began < 15 * MINUTE) {
+    lab.advance(5_000);
+    if (lab.settlements.length > 0) break;
+    lab.turn({ type: "observed", observation: { ok: false, error, units: [], listed: [] } });
+    expect(runView(lab.state, entry.runId, lab.now)?.attempts.at(-1)?.reason).toBe(
+      "cancelled by dev; waits to hear that it has stopped: UPSTREAM_ERROR: no such host",
+    );
+  }
+  expect(lab.now - began).toBeLessThan(11 * MINUTE);
+  expect(only(lab.settlements)).toMatchObject({ status: "cancelled", provenance: null });
+  expect(only(lab.settlements).attempts.at(-1)?.reason).toContain("never said whether it had started");
+  const late = `evd-0123abcd-${entry.runId.slice(4)}-1`;
+  lab.advance(2 * MINUTE);
+  expect(only(stopsOf(lab.turn(observedOf([], "running", { listed: [late] }))))).toMatchObject({ name: late });
+});
+
+test.each(["stopped", "finished"] as const)(
+  "a unit that somebody had %s by control is theirs, not the cluster's",
+  (how) => {
+    const lab = clusterLab();
+    const { ref, name } = started(lab);
+    lab.turn(observedOf([ref], "running"));
+    lab.turn({ type: "evicting", units: [name, "evd-0123abcd-other-1"], by: "ada" });
+    lab.reload();
+    lab.advance(2_000);
+    lab.turn(observedOf([ref], how, how === "finished" ? { verdict: failedWith("infra") } : {}));
+    expect(only(lab.settlements).failure).toMatchObject({
+      code: "EVICTED",
+      class: "infra",
+      retryable: true,
+      message: `ada had its unit '${name}' stopped by the runtime's control`,
+    });
+  },
+);
+
+test("an eviction that came to nothing is not blamed for what happens later, nor for what the job did itself", () => {
+  const lab = clusterLab();
+  const { ref, name } = started(lab);
+  lab.turn({ type: "evicting", units: [name], by: "ada" });
+  lab.turn(observedOf([ref], "finished", { verdict: failedWith("agent") }));
+  expect(only(lab.settlements).failure?.code).toBe("BROKEN");
+  const other = clusterLab();
+  const second = started(other);
+  other.turn({ type: "evicting", units: [second.name], by: "ada" });
+  watch(other, 6 * MINUTE, () => observedOf([second.ref], "running"));
+  other.turn(observedOf([second.ref], "finished", { verdict: failedWith("infra") }));
+  expect(only(other.settlements).failure?.code).toBe("BROKEN");
+});
+
+test("where a unit runs is known from what is seen of it, even if its start was never answered", () => {
+  const lab = clusterLab();
+  const ref = only(startsOf(lab.enqueue(entryOf())));
+  lab.turn(unknownOf([ref]));
+  expect(runView(lab.state, ref.runId, lab.now)?.placed).toMatchObject({ node: null, ranOn: null });
+  lab.turn(observedOf([ref], "running", { ranOn: "nomad:gpu@1.0.0" }));
+  expect(runView(lab.state, ref.runId, lab.now)?.placed).toMatchObject({ node: "n1", ranOn: "nomad:gpu@1.0.0" });
+  lab.turn(observedOf([ref], "finished", { ranOn: "nomad:gpu@1.0.0" }));
+  expect(only(lab.settlements).provenance).toMatchObject({ ranOn: "nomad:gpu@1.0.0", attestation: "managed" });
 });
 
 test("a unit that was once seen is never started again", () => {

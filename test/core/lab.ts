@@ -300,7 +300,12 @@ type UnitState = "pending" | "running" | "finished" | "absent" | "stopped";
 export const observedOf = (
   refs: AttemptRef[],
   state: UnitState,
-  more: { listed?: string[]; detail?: string } = {},
+  more: {
+    listed?: string[];
+    detail?: string;
+    ranOn?: string;
+    verdict?: Extract<Event, { type: "results" }>["results"][number]["verdict"];
+  } = {},
 ): Event => ({
   type: "observed",
   observation: {
@@ -312,7 +317,8 @@ export const observedOf = (
       state,
       node: "n1",
       detail: more.detail ?? null,
-      verdict: state === "finished" ? MEASURED : null,
+      verdict: state === "finished" ? (more.verdict ?? MEASURED) : null,
+      ...(more.ranOn === undefined ? {} : { ranOn: more.ranOn }),
     })),
     listed: more.listed ?? [],
   },

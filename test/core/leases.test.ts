@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { runnerViews } from "../../durable-objects/scheduler/views.ts";
 import {
   acceptedOf,
   commandsOf,
@@ -208,6 +209,62 @@ test("an attempt that is handed back costs no retry and goes to the next poll", 
   const { ref } = running(lab);
   expect(acceptedOf(lab.turn(resultOf(ref, { kind: "released" })))).toEqual([true]);
   expect(only(grantsOf(lab.poll(2)))).toEqual({ runId: ref.runId, epoch: 2 });
+});
+
+test("a result that was taken is taken again, whatever became of the run, and its evidence stays", () => {
+  const lab = runnerLab();
+  const { entry, ref } = running(lab, { retries: 1 });
+  expect(acceptedOf(lab.turn(resultOf(ref, failedWith("infra"))))).toEqual([true]);
+  expect(acceptedOf(lab.turn(resultOf(ref, failedWith("infra"))))).toEqual([true]);
+  lab.reload();
+  const again = only(grantsOf([...lab.poll(2), ...lab.advance(2_100)]));
+  expect(acceptedOf(lab.turn(resultOf(ref, failedWith("infra"))))).toEqual([true]);
+  // Another process never had it.
+  expect(acceptedOf(lab.turn(resultOf(ref, failedWith("infra"), "i9")))).toEqual(["superseded"]);
+  expect(lab.state.entries.get(entry.runId)?.attempt?.epoch).toBe(2);
+  expect(acceptedOf(lab.turn(resultOf(again, { kind: "released" })))).toEqual([true]);
+  expect(acceptedOf(lab.turn(resultOf(again, { kind: "released" })))).toEqual([true]);
+  const last = only(grantsOf([...lab.poll(3), ...lab.advance(100)]));
+  expect(acceptedOf(lab.turn(heartbeatOf([last]), resultOf(last)))).toEqual([true]);
+  for (const [each, verdict] of [
+    [ref, failedWith("infra")],
+    [again, { kind: "released" }],
+    [last, MEASURED],
+  ] as const)
+    expect(acceptedOf(lab.turn(resultOf(each, verdict)))).toEqual([true]);
+  expect(only(lab.settlements).attempts.map(({ epoch, state }) => [epoch, state])).toEqual([
+    [1, "superseded"],
+    [2, "released"],
+    [3, "succeeded"],
+  ]);
+});
+
+test("where nothing was handed over, nothing ran", () => {
+  const lab = runnerLab();
+  lab.enqueue(entryOf());
+  const ref = only(grantsOf(lab.poll(1)));
+  const failure = {
+    stage: "dispatch",
+    class: "config",
+    code: "SECRETS_TOO_LARGE",
+    message: "m",
+    retryable: false,
+  } as const;
+  lab.turn({ type: "reject", items: [{ ...ref, failure }] });
+  expect(only(lab.settlements)).toMatchObject({ status: "failed", provenance: null });
+});
+
+test("a process that never asked for work has no slots; one that holds something has, after a reload too", () => {
+  const lab = runnerLab();
+  const { ref } = running(lab);
+  const total = () => runnerViews(lab.state, lab.now)[0]?.slots?.total;
+  expect(total()).toBe(4);
+  lab.turn(heartbeatOf([], "running", "i9"));
+  lab.turn({ type: "results", runnerId: "rnr-1", instanceId: "i8", results: [] });
+  expect(total()).toBe(4);
+  lab.reload();
+  expect(verdictsOf(lab.turn(heartbeatOf([ref])))).toEqual(["extended"]);
+  expect(total()).toBe(4);
 });
 
 test("a cancelled waiting run ends at once", () => {

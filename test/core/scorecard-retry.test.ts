@@ -66,7 +66,9 @@ describe("events", () => {
     let after = 0;
     let pages = 0;
     let last = "";
-    for (let events = eventsAfter(state, after); events.length > 0; events = eventsAfter(state, after)) {
+    for (let ended = false; !ended; ) {
+      const events = eventsAfter(state, after);
+      ended = events.at(-1)?.event === "end";
       if (pages === 0) expect(events[0]).toMatchObject({ event: "progress", seq: 0 });
       expect(events.length).toBeLessThanOrEqual(EVENTS_PAGE + 3);
       for (const event of events) {

@@ -124,13 +124,13 @@ test("a revoked runner's parked poll and all its later messages are refused", as
   const { stub } = await runnerObject();
   const polling = stub.lease("hash-1", pollOf({ waitMs: 20_000 }));
   await runInDurableObject(stub, () => undefined);
-  expect(await stub.revokeRunner("rnr-1")).toBe(true);
+  expect(await stub.revokeRunner("rnr-1")).toMatchObject({ done: true });
   const refused = { ok: false, code: "UNAUTHENTICATED" };
   expect(await polling).toEqual(refused);
   await evictDurableObject(stub);
   expect(await stub.lease("hash-1", pollOf())).toEqual(refused);
   expect(await stub.heartbeat("hash-1", { instanceId: "i1", attempts: [] })).toEqual(refused);
-  expect(await stub.revokeRunner("rnr-1")).toBe(false);
+  expect(await stub.revokeRunner("rnr-1")).toEqual({ done: false, held: [] });
 });
 
 test("an unknown token is refused", async () => {

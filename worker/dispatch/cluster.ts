@@ -43,6 +43,8 @@ export const askingOf = async (object: string): Promise<Asking> => ({
   hash: (await sha256(object)).slice(0, 8),
 });
 
+const ranOnOf = ({ kind, id, version }: ClusterSpec): string => `${kind}:${id}@${version}`;
+
 interface Cluster {
   backend: Backend;
   spec: ClusterSpec;
@@ -123,7 +125,7 @@ async function startGroup(env: Env, asking: Asking, grants: readonly Grant[]): P
         externalId: result.externalId,
         node: result.node,
         runtimeVersion: spec.version,
-        ranOn: `${spec.kind}:${spec.id}@${spec.version}`,
+        ranOn: ranOnOf(spec),
       };
     }),
   );
@@ -179,7 +181,7 @@ async function observeGroup(env: Env, asking: Asking, group: Unit[], alone: bool
   const none = { relayOffline: false, backend: null, news: [] };
   if (!first) return { ...none, sighting: { ok: true, units: [], listed: [] } };
   try {
-    const { backend, away } = await clusterOf(env, asking, first);
+    const { backend, spec, away } = await clusterOf(env, asking, first);
     if (away) {
       const error = { code: "UPSTREAM_ERROR", message: away.detail, retryAfterSec: away.retryAfterSec };
       return { ...none, relayOffline: true, sighting: { ok: false, error } };
@@ -187,14 +189,24 @@ async function observeGroup(env: Env, asking: Asking, group: Unit[], alone: bool
     // Several versions answer together, so none may hold up the others' news, nor sweep what another one still waits for.
     const waitMs = alone && group.some((unit) => !unit.stopping) ? LISTING_MS : 0;
     const sighting = await backend.observe(group, { waitMs, sweep: alone && isSweepTime() });
-    return { ...none, backend, sighting, news: sighting.ok ? await newsOf(env, group, sighting.units) : [] };
+    return {
+      ...none,
+      backend,
+      sighting,
+      news: sighting.ok ? await newsOf(env, group, sighting.units, ranOnOf(spec)) : [],
+    };
   } catch (error) {
     return { ...none, sighting: { ok: false, error: faultOf(error) } };
   }
 }
 
 /** What units say, with the values of their jobs' secrets masked: a runner does that itself, a cluster does not. */
-async function newsOf(env: Env, group: readonly Unit[], seen: readonly SeenUnit[]): Promise<ObservedUnit[]> {
+async function newsOf(
+  env: Env,
+  group: readonly Unit[],
+  seen: readonly SeenUnit[],
+  ranOn: string,
+): Promise<ObservedUnit[]> {
   const asked = new Map(group.map((unit) => [unit.name, unit]));
   const ended = seen.flatMap(({ name, end }) => (end === null ? [] : (asked.get(name) ?? [])));
   const maskings = new Map<string, Masking>();
@@ -204,7 +216,7 @@ async function newsOf(env: Env, group: readonly Unit[], seen: readonly SeenUnit[
   }
   return seen.flatMap((unit) => {
     const facts = asked.get(unit.name);
-    return facts ? [observedUnit(unit, facts, maskings.get(facts.workspace) ?? new Masking([]))] : [];
+    return facts ? [observedUnit(unit, facts, maskings.get(facts.workspace) ?? new Masking([]), ranOn)] : [];
   });
 }
 
@@ -220,7 +232,7 @@ export async function maskingOf(env: Env, workspace: string, names: readonly str
   return new Masking([...secrets.values()].map(({ value }) => value));
 }
 
-function observedUnit(unit: SeenUnit, facts: Unit, masking: Masking): ObservedUnit {
+function observedUnit(unit: SeenUnit, facts: Unit, masking: Masking, ranOn: string): ObservedUnit {
   const { name, state, node, end } = unit;
   const detail = unit.detail === null ? null : masking.text(unit.detail);
   const report =
@@ -229,7 +241,8 @@ function observedUnit(unit: SeenUnit, facts: Unit, masking: Masking): ObservedUn
       : end.kind === "failure"
         ? { failure: masking.failure(end.failure) }
         : masking.outcome(end.outcome);
-  return { ...refOf(unit), name, state, node, detail, verdict: report === null ? null : judgeReport(report, facts) };
+  const verdict = report === null ? null : judgeReport(report, facts);
+  return { ...refOf(unit), name, state, node, detail, verdict, ranOn };
 }
 
 /** Output that is watched, or that a bucket is to have, is read before its unit is removed; what fails is left. */

@@ -11,8 +11,11 @@ const MAX_STREAM_MS = 10 * 60_000;
 
 const encoder = new TextEncoder();
 
-/** Server-sent events from a generator; it is ended when the client goes away. */
-export function sseResponse(request: Request, events: AsyncGenerator<SseEvent>): Response {
+/**
+ * Server-sent events from a generator; it is ended when the client goes away or the stream's time is up. A null of it says
+ * that there was nothing to tell: without, a quiet generator could not be ended.
+ */
+export function sseResponse(request: Request, events: AsyncGenerator<SseEvent | null>): Response {
   let timer: ReturnType<typeof setInterval> | undefined;
   let gone = false;
   const stop = () => {
@@ -34,7 +37,7 @@ export function sseResponse(request: Request, events: AsyncGenerator<SseEvent>):
         try {
           for await (const event of events) {
             if (gone || Date.now() > until) break;
-            controller.enqueue(encoder.encode(frame(event)));
+            if (event !== null) controller.enqueue(encoder.encode(frame(event)));
           }
         } catch (error) {
           if (!gone)

@@ -82,5 +82,8 @@ export async function controlCluster(
   // Told before it is done: an action that takes effect while we crash is told all the same.
   const { action, ...detail } = body;
   await auditRow(ctx, `runtime.${action}`, `${ref.id}@${ref.version}`, detail).run();
+  // Before it stops: the next look at the cluster may come first.
+  if (body.action === "stopWorkload")
+    await schedulerOf(ctx.env, object).evicting([body.workload], ctx.principal.subject);
   return controlRuntime(ctx.env, object, ref, body);
 }

@@ -180,6 +180,8 @@ export async function appendLog(
     throw new EverdictError("UNAUTHENTICATED", "the log token does not belong to this attempt");
   }
   const answer = await logOf(ctx.env, params.runId).append(params.epoch, query.stream, query.offset, body);
+  if (answer.closed)
+    throw new EverdictError("UNAUTHENTICATED", "the runner of this attempt was revoked; nothing more is taken of it");
   if (!answer.ok)
     throw new EverdictError(
       "CONFLICT",

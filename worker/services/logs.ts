@@ -118,7 +118,7 @@ export async function streamLogs(
   return sseResponse(request, logEvents(ctx, row, Number.isSafeInteger(after) && after >= 0 ? after : 0));
 }
 
-async function* logEvents(ctx: Context, row: RunRow, after: number): AsyncGenerator<SseEvent> {
+async function* logEvents(ctx: Context, row: RunRow, after: number): AsyncGenerator<SseEvent | null> {
   const log = logOf(ctx.env, row.id);
   const decoders = new Map<string, TextDecoder>();
   const follower = new Follower(ctx, (run) => liveUnit(ctx, row, run));
@@ -154,7 +154,10 @@ async function* logEvents(ctx: Context, row: RunRow, after: number): AsyncGenera
       shown = now;
       yield { event: "run", data: run };
     }
-    if (!ended || chunks.length > 0) continue;
+    if (!ended || chunks.length > 0) {
+      yield null;
+      continue;
+    }
     endedAt ??= ctx.now();
     const whole = onCluster(row) ? await isWhole(ctx, row, run.epoch) : null;
     // The rest of a watched log is read after the run's end is known, before its unit is removed.

@@ -7,7 +7,7 @@ import { tokenObject } from "../auth/authenticate.ts";
 import { randomSecret, sha256 } from "../auth/digest.ts";
 import { userObject, workspaceObject } from "../compute/resolve.ts";
 import { type Context, iso } from "../context.ts";
-import { schedulerOf } from "../environment.ts";
+import { logOf, schedulerOf } from "../environment.ts";
 import { readCursor, writeCursor } from "../http/cursor.ts";
 import { auditRow } from "../observability/audit.ts";
 import { runners } from "../store/schema.ts";
@@ -109,7 +109,9 @@ export const revokeRunner =
         { data: { runner: params.id } },
       );
     // The object first: it is the one that answers the runner.
-    await schedulerOf(ctx.env, object).revokeRunner(params.id);
+    const { held } = await schedulerOf(ctx.env, object).revokeRunner(params.id);
+    // Their log tokens are good until then.
+    await Promise.all(held.map(({ runId, epoch }) => logOf(ctx.env, runId).close(epoch)));
     await ctx.store.batch([
       ctx.store.delete(runners).where(eq(runners.id, params.id)),
       auditRow(ctx, "runner.revoke", params.id),

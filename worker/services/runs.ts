@@ -302,18 +302,21 @@ async function cancelUnfed(ctx: Context, row: RunRow): Promise<boolean> {
 }
 
 export async function getPlacement(ctx: Context, input: { params: ParamsOf<Ops["get_run_placement"]> }) {
-  const run = await getRun(ctx, input);
+  const row = await findRun(ctx, input.params.id);
+  const [run, views] = await Promise.all([getRun(ctx, input), isTerminal(row.status) ? null : viewsOf(ctx, [row])]);
+  const placed = views?.get(row.id)?.placed ?? null;
   const last = run.attempts.at(-1);
   const events = [
     ...(run.failure?.placement?.events ?? []),
+    ...(placed?.detail ? [placed.detail] : []),
     ...run.attempts.flatMap((attempt) =>
       attempt.reason === null ? [] : [`attempt ${attempt.epoch}: ${attempt.reason}`],
     ),
   ];
   return {
     unit: last?.externalId ?? run.failure?.placement?.unit ?? null,
-    node: run.provenance?.node ?? run.failure?.placement?.node ?? null,
-    ranOn: run.provenance?.ranOn ?? null,
+    node: run.provenance?.node ?? run.failure?.placement?.node ?? placed?.node ?? null,
+    ranOn: run.provenance?.ranOn ?? placed?.ranOn ?? null,
     state: last?.state ?? run.status,
     waiting: run.waiting,
     events,

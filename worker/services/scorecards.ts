@@ -304,7 +304,7 @@ export async function streamScorecard(
   );
 }
 
-async function* scorecardEvents(ctx: Context, id: string, after: number): AsyncGenerator<SseEvent> {
+async function* scorecardEvents(ctx: Context, id: string, after: number): AsyncGenerator<SseEvent | null> {
   const object = objectOf(ctx.env, id);
   for (let seq = after; ; ) {
     for (const event of await object.events(seq, 20_000)) {
@@ -315,5 +315,6 @@ async function* scorecardEvents(ctx: Context, id: string, after: number): AsyncG
       }
       yield { id: String(seq), event: event.event, data: event.data };
     }
+    yield null;
   }
 }
