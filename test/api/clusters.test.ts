@@ -128,14 +128,28 @@ test("a runtime that says so lets its admin act on what is not ours, and the nex
 test("reclaim spares a live attempt, and stopping its unit is seen as an eviction", async () => {
   const { api } = await registered();
   await api.call("POST", "/harnesses", ECHO);
-  const { id: run } = (await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "gpu" })).body;
+  const { id: run } = (
+    await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "gpu", retries: 0 })
+  ).body;
   const job = () => [...cluster.nomad.cluster.jobs.keys()].find((name) => name.includes(run.slice("run_".length)));
   await expect.poll(job, { timeout: 10_000 }).toBeDefined();
   expect((await api.call("POST", CONTROL, { action: "reclaimIdle" })).body.affected).toEqual([]);
   const { workload } = (await api.call("GET", INSPECT)).body;
   expect(workload[0]).toMatchObject({ unit: job(), ours: true, role: "job", node: "cli1" });
+  await expect
+    .poll(async () => (await api.call("GET", `/runs/${run}/placement`)).body, { timeout: 10_000 })
+    .toMatchObject({ unit: job(), ranOn: "nomad:gpu@1.0.0" });
   expect((await api.call("POST", CONTROL, { action: "stopWorkload", workload: job() })).body.affected).toEqual([job()]);
-  await api.call("POST", `/runs/${run}/cancel`);
+  // Its kill timeout would take longer.
+  const alloc = cluster.nomad.cluster.allocations.find(({ jobId }) => jobId === job());
+  if (alloc) cluster.nomad.cluster.endTask(alloc, { exitCode: 143 });
+  await expect
+    .poll(async () => (await api.call("GET", `/runs/${run}`)).body, { timeout: 30_000 })
+    .toMatchObject({
+      status: "failed",
+      failure: { class: "infra", code: "EVICTED", message: expect.stringMatching(/^key:\S+ had its unit .* stopped/) },
+      provenance: { ranOn: "nomad:gpu@1.0.0" },
+    });
 });
 
 test("of a shared runtime a workspace sees no other's units, and does not control it", async () => {

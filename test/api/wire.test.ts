@@ -123,6 +123,57 @@ test("a scorecard waits for its concurrency and is cancelled whole", async () =>
     .toEqual(["cancelled", "cancelled"]);
 });
 
+test("a scorecard's stream that is resumed after its end says the end again and closes", async () => {
+  const { api } = await workspace();
+  await api.call("POST", "/harnesses", ECHO);
+  await api.call("POST", "/datasets", DATASET);
+  const { id } = (
+    await api.call("POST", "/scorecards", { dataset: { id: "smoke" }, harness: { id: "echo" }, runtime: "self:ws" })
+  ).body;
+  await api.call("POST", `/scorecards/${id}/cancel`);
+  await expect.poll(async () => (await api.call("GET", `/scorecards/${id}`)).body.status).toBe("cancelled");
+  const read = async (headers: Record<string, string>) =>
+    (await api.call("GET", `/scorecards/${id}/stream`, undefined, headers)).body as string;
+  const last = /id: (\d+)\nevent: end\n/.exec(await read({}))?.[1] ?? "";
+  expect(last).not.toBe("");
+  expect((await read({ "last-event-id": last })).match(/event: \w+/g)).toEqual(["event: end"]);
+});
+
+test("a revoked runner's output is taken no more, not even with the log token it still has", async () => {
+  const { api } = await workspace();
+  await api.call("POST", "/harnesses", ECHO);
+  const pair = async () => (await api.call("POST", "/workspace/runners", { label: "box" })).body;
+  const lease = async (token: string) => {
+    const slots = { total: 1, free: 1 };
+    const asked = { protocol: 1, instanceId: "i", machineId: "m", waitMs: 0, slots, labels: [], os: "linux" };
+    const body = { ...asked, capabilities: ["git", "docker"], arch: "x64", version: "0" };
+    return (await api.call("POST", "/runner/lease", body, { authorization: `Bearer ${token}` })).body.attempts[0];
+  };
+  const runner = await pair();
+  const { id } = (await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "self:ws" })).body;
+  const write = (attempt: { runId: string; epoch: number; logToken: string }, offset: number) =>
+    api.call(
+      "POST",
+      `/runner/attempts/${attempt.runId}/${attempt.epoch}/log?stream=stdout&offset=${offset}`,
+      "said\n",
+      {
+        authorization: `Bearer ${attempt.logToken}`,
+        "content-type": "application/octet-stream",
+      },
+    );
+  const attempt = await lease(runner.token);
+  const accept = { instanceId: "i", attempts: [{ runId: id, epoch: 1, phase: "running" }] };
+  await api.call("POST", "/runner/heartbeat", accept, { authorization: `Bearer ${runner.token}` });
+  expect((await write(attempt, 0)).status).toBe(200);
+  expect((await api.call("DELETE", `/workspace/runners/${runner.id}`)).status).toBe(204);
+  expect(await write(attempt, 5)).toMatchObject({ status: 401, body: { detail: expect.stringContaining("revoked") } });
+  expect((await api.call("GET", `/runs/${id}/logs?epoch=1`)).body.stdout ?? "").not.toContain("said\nsaid");
+  // Whoever gets the run next writes again.
+  const next = await lease((await pair()).token);
+  expect(next.epoch).toBe(2);
+  expect((await write(next, 0)).status).toBe(200);
+});
+
 test("an API key is shown once, acts in its workspace only, and a revoked one counts at once", async () => {
   const { api } = await workspace();
   const made = await api.call("POST", "/api-keys", { name: "ci", scope: "write", role: "member" });
