@@ -47,6 +47,10 @@ export const Limits = z
     weight: between(0.01, 1_000).describe("Share against other workspaces"),
     maxInFlight: whole(1, 100_000).nullable().describe("Attempts in flight over all targets; null is unlimited"),
     queueDepth: whole(1, 100_000).describe("Waiting runs"),
+    runsBudget: whole(0, 10_000_000)
+      .nullable()
+      .describe("Runs it may submit in a calendar month (UTC); null is unlimited"),
+    runsUsed: z.number().int().min(0).describe("Runs it has submitted in this calendar month (UTC)"),
   })
   .describe("What a workspace may take");
 
@@ -119,6 +123,9 @@ export const ADMIN_OPERATIONS = {
     path: "/workspaces/{id}/limits",
     group: "identity",
     summary: "Set what a workspace may take; counts from the next admission",
+    description:
+      "A limit that is left out has its default again, but for runsBudget, which stays as it is. The runs budget counts " +
+      "from the next submit: single runs, each case and trial of a scorecard, and each run of a scorecard's retry.",
     audience: "user",
     action: "operate",
     params: z.strictObject({ id: WorkspaceId }),
@@ -127,6 +134,9 @@ export const ADMIN_OPERATIONS = {
       weight: Limits.shape.weight.default(1),
       maxInFlight: Limits.shape.maxInFlight.default(null),
       queueDepth: Limits.shape.queueDepth.default(50_000),
+      runsBudget: Limits.shape.runsBudget
+        .optional()
+        .describe("Runs it may submit in a calendar month (UTC); null is unlimited; left out, it stays as it is"),
     }),
     status: 200,
     output: Limits,

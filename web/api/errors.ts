@@ -19,6 +19,7 @@ const TITLES: Record<string, string> = {
   CONFLICT: "It has changed meanwhile",
   BAD_REQUEST: "Something needs a change",
   RATE_LIMITED: "Too many requests",
+  BUDGET_EXCEEDED: "More runs than the budget holds",
 };
 
 /** What went wrong, in words, with what a report must quote. */

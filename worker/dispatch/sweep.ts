@@ -10,6 +10,7 @@ import { logEvent } from "../observability/log.ts";
 import { beginStored } from "../services/scorecards.ts";
 import { harnessOf } from "../store/harness-of-run.ts";
 import type { RunRow } from "../store/run-rows.ts";
+import { withdrawScorecard } from "../store/runs-budget.ts";
 import { activeObjects, endedSessions, idempotency, runs, scorecards } from "../store/schema.ts";
 
 /** A request that is still being answered is left alone. */
@@ -105,12 +106,7 @@ async function beginAgain(env: Env, now: number): Promise<void> {
   for (const row of rows) {
     try {
       if (row.complete) await beginStored(systemContext(env, row.workspace), row);
-      else if (row.createdAt < iso(now - ABANDONED_MS)) {
-        await store.batch([
-          store.delete(runs).where(eq(runs.scorecardId, row.id)),
-          store.delete(scorecards).where(eq(scorecards.id, row.id)),
-        ]);
-      }
+      else if (row.createdAt < iso(now - ABANDONED_MS)) await withdrawScorecard(store.d1, row.id);
     } catch (error) {
       logEvent("sweep.begin-failed", { scorecardId: row.id, error: worded(error) });
     }

@@ -42,6 +42,9 @@ function responses(operation: Operation) {
       : {}),
     400: problem("The request is wrong; issues name each field"),
     401: problem("No credential, or not a valid one"),
+    ...(operation.action === "runs:submit" && operation.creates
+      ? { 402: problem("More runs than the workspace's budget of the month holds; data has the figures") }
+      : {}),
     403: problem("Not allowed"),
     404: problem("Not found in this workspace"),
     409: problem("Conflict"),

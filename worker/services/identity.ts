@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, lt, or } from "drizzle-orm";
+import { and, asc, desc, eq, gt, lt, or, sql } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import { LIMITS } from "../../contracts/names.ts";
 import type { ADMIN_OPERATIONS } from "../../contracts/operations/admin.ts";
@@ -10,7 +10,8 @@ import { type Context, iso } from "../context.ts";
 import { schedulerOf } from "../environment.ts";
 import { readCursor, writeCursor } from "../http/cursor.ts";
 import { auditRow } from "../observability/audit.ts";
-import { apiKeys, audit, members, runs, workspaces } from "../store/schema.ts";
+import { monthOf } from "../store/runs-budget.ts";
+import { apiKeys, audit, members, runs, runUsage, workspaces } from "../store/schema.ts";
 
 type Ops = typeof ADMIN_OPERATIONS;
 
@@ -90,29 +91,46 @@ export async function createWorkspace(
   return { id: body.id, name: body.name, createdAt, role: "admin" };
 }
 
-async function workspaceRow(ctx: Context, id: string) {
-  const row = await ctx.store.select().from(workspaces).where(eq(workspaces.id, id)).get();
-  if (!row) throw new EverdictError("NOT_FOUND", `workspace '${id}' does not exist`, { data: { workspace: id } });
-  return row;
-}
+/** The stored limits of a workspace, with what it has used of its runs budget in this month. */
+const limitsQuery = ({ store, now }: Context, id: string) =>
+  store
+    .select({
+      weight: workspaces.weight,
+      maxInFlight: workspaces.maxInFlight,
+      queueDepth: workspaces.queueDepth,
+      runsBudget: workspaces.runsBudget,
+      runsUsed: sql<number>`coalesce(${runUsage.used}, 0)`,
+    })
+    .from(workspaces)
+    .leftJoin(runUsage, and(eq(runUsage.workspace, workspaces.id), eq(runUsage.month, monthOf(now()))))
+    .where(eq(workspaces.id, id));
 
+const noWorkspace = (id: string) =>
+  new EverdictError("NOT_FOUND", `workspace '${id}' does not exist`, { data: { workspace: id } });
+
+/** @throws EverdictError NOT_FOUND */
 export async function getLimits(
   ctx: Context,
   { params }: { params: ParamsOf<Ops["get_workspace_limits"]> },
 ): Promise<OutputOf<Ops["get_workspace_limits"]>> {
-  const { weight, maxInFlight, queueDepth } = await workspaceRow(ctx, params.id);
-  return { weight, maxInFlight, queueDepth };
+  const limits = await limitsQuery(ctx, params.id).get();
+  if (!limits) throw noWorkspace(params.id);
+  return limits;
 }
 
+/** PUT /workspaces/{id}/limits; a runs budget that is left out stays as it is. @throws EverdictError NOT_FOUND */
 export async function setLimits(
   ctx: Context,
   { params, body }: { params: ParamsOf<Ops["set_workspace_limits"]>; body: BodyOf<Ops["set_workspace_limits"]> },
 ): Promise<OutputOf<Ops["set_workspace_limits"]>> {
-  await workspaceRow(ctx, params.id);
-  await ctx.store.batch([
+  await getLimits(ctx, { params });
+  const [, , [limits]] = await ctx.store.batch([
     ctx.store.update(workspaces).set(body).where(eq(workspaces.id, params.id)),
     auditRow(ctx, "workspace.limits", params.id, body),
+    limitsQuery(ctx, params.id),
   ]);
+  if (!limits) throw noWorkspace(params.id);
+  const { weight, maxInFlight, queueDepth } = limits;
   // Objects where it has work now; elsewhere the limits come with its next entry.
   const objects = await ctx.store
     .selectDistinct({ object: runs.object })
@@ -122,10 +140,12 @@ export async function setLimits(
     .all();
   await Promise.all(
     objects.map(({ object }) =>
-      object === null ? undefined : schedulerOf(ctx.env, object).setLimits(params.id, body),
+      object === null
+        ? undefined
+        : schedulerOf(ctx.env, object).setLimits(params.id, { weight, maxInFlight, queueDepth }),
     ),
   );
-  return body;
+  return limits;
 }
 
 export async function listMembers(

@@ -25,13 +25,17 @@ import {
 } from "../lanes/submit.ts";
 import { auditRow } from "../observability/audit.ts";
 import { overlay, type RunRow, runOf } from "../store/run-rows.ts";
+import { withdrawRun } from "../store/runs-budget.ts";
 import { runs } from "../store/schema.ts";
 import { acknowledge, storeSubmittedRun } from "../store/submitted-run.ts";
 
 type Ops = typeof RUN_OPERATIONS;
 const OBJECT_MS = 10_000;
 
-/** POST /runs: checks everything that can be checked now, stores the run, hands it to its Scheduler, answers. */
+/**
+ * POST /runs: checks everything that can be checked now, counts and stores the run, hands it to its Scheduler, answers.
+ * @throws EverdictError BUDGET_EXCEEDED; RATE_LIMITED when its queue is full, and then it does not count
+ */
 export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_run"]> }): Promise<Run> {
   const { body } = input;
   const { store, env, config, principal } = ctx;
@@ -101,7 +105,7 @@ export async function submitRun(ctx: Context, input: { body: BodyOf<Ops["submit_
     "the scheduler",
   );
   if (answer && !answer.ok) {
-    await store.delete(runs).where(eq(runs.id, row.id)).run();
+    await withdrawRun(store.d1, row.id);
     throw answer.code === "QUEUE_FULL"
       ? new EverdictError("RATE_LIMITED", answer.detail, { retryAfterSec: answer.retryAfterSec })
       : new EverdictError("PAYLOAD_TOO_LARGE", answer.detail);

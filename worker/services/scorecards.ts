@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, inArray, lt, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, inArray, lt } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import { LIMITS } from "../../contracts/names.ts";
 import type { BodyOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
@@ -15,13 +15,20 @@ import { checkJobSecrets, commandBody, loadHarness, takeSubmit } from "../lanes/
 import { auditRow } from "../observability/audit.ts";
 import { find } from "../registry/registry.ts";
 import { runs, scorecards } from "../store/schema.ts";
-import { insertScorecardRuns, type PlannedRun, type ScorecardRow, scorecardOf } from "../store/scorecard-rows.ts";
+import {
+  insertScorecardRuns,
+  type PlannedRun,
+  reopenScorecard,
+  type ScorecardRow,
+  scorecardOf,
+  storeScorecard,
+} from "../store/scorecard-rows.ts";
 import { requireCancel, withLive } from "./runs.ts";
 
 type Ops = typeof SCORECARD_OPERATIONS;
 const OBJECT_MS = 15_000;
 
-/** POST /scorecards: accepted whole or refused whole. */
+/** POST /scorecards: accepted whole or refused whole. @throws EverdictError BUDGET_EXCEEDED, among others */
 export async function runScorecard(ctx: Context, input: { body: BodyOf<Ops["run_scorecard"]> }): Promise<Scorecard> {
   const { body } = input;
   const { store, env, config, principal } = ctx;
@@ -74,15 +81,12 @@ export async function runScorecard(ctx: Context, input: { body: BodyOf<Ops["run_
     for (const item of chosen)
       planned.push({ runId: ctx.newId("run"), caseId: item.case.id, trial, seq: planned.length });
   }
-  await store.batch([
-    store.insert(scorecards).values(row).onConflictDoNothing(),
-    auditRow(ctx, "scorecard.submit", row.id, {
-      dataset: `${row.datasetId}@${row.datasetVersion}`,
-      harness: `${row.harnessId}@${row.harnessVersion}`,
-      targets,
-      runs: total,
-    }),
-  ]);
+  await storeScorecard(ctx, row, total, {
+    dataset: `${row.datasetId}@${row.datasetVersion}`,
+    harness: `${row.harnessId}@${row.harnessVersion}`,
+    targets,
+    runs: total,
+  });
   await insertScorecardRuns(store, row, planned);
   await store.update(scorecards).set({ complete: true }).where(eq(scorecards.id, row.id)).run();
   await begin(ctx, row, planned);
@@ -226,7 +230,10 @@ export async function cancelScorecard(
   return scorecardOf(row, await withDeadline(objectOf(ctx.env, row.id).cancel(), OBJECT_MS, "the scorecard"));
 }
 
-/** Runs again what was not measured; the new runs take the place of the old ones. */
+/**
+ * Runs again what was not measured; the new runs take the place of the old ones, and count like others.
+ * @throws EverdictError CONFLICT while it runs, or when there is nothing to retry; BUDGET_EXCEEDED
+ */
 export async function retryScorecard(
   ctx: Context,
   input: { params: ParamsOf<Ops["retry_scorecard"]>; query: QueryOf<Ops["retry_scorecard"]> },
@@ -268,24 +275,12 @@ export async function retryScorecard(
   const progress = ScorecardProgress.parse(row.progress);
   const failed = old.filter((run) => run.status === "failed").length;
   const reopened = {
-    status: "running",
-    finishedAt: null,
-    summary: null,
-    acknowledged: false,
-    progress: {
-      ...progress,
-      queued: progress.queued + old.length,
-      failed: progress.failed - failed,
-      cancelled: progress.cancelled - (old.length - failed),
-    },
+    ...progress,
+    queued: progress.queued + old.length,
+    failed: progress.failed - failed,
+    cancelled: progress.cancelled - (old.length - failed),
   };
-  await insertScorecardRuns(ctx.store, { ...row, createdAt: iso(ctx.now()) }, planned);
-  const replaced = sql`${runs.id} in (select value from json_each(${JSON.stringify(old.map(({ id }) => id))}))`;
-  await ctx.store.batch([
-    ctx.store.update(runs).set({ replaced: true }).where(replaced),
-    ctx.store.update(scorecards).set(reopened).where(eq(scorecards.id, row.id)),
-    auditRow(ctx, "scorecard.retry", row.id, { class: wanted ?? null, runs: old.length }),
-  ]);
+  await reopenScorecard(ctx, row, planned, reopened, { class: wanted ?? null, runs: old.length });
   await begin(ctx, row, planned);
   return getScorecard(ctx, input);
 }

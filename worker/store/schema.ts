@@ -10,7 +10,23 @@ export const workspaces = sqliteTable("workspaces", {
   weight: real().notNull().default(1),
   maxInFlight: integer(),
   queueDepth: integer().notNull().default(50_000),
+  /** Runs it may submit in a calendar month, UTC; null: as many as it likes. */
+  runsBudget: integer(),
 });
+
+/** Runs that each workspace submitted, by calendar month; counted whether or not there is a budget. */
+export const runUsage = sqliteTable(
+  "run_usage",
+  {
+    workspace: text().notNull(),
+    /** `2026-11`, UTC. */
+    month: text().notNull(),
+    used: integer().notNull(),
+    /** What was counted last: the rest of its transaction asks for it. */
+    lastId: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.workspace, t.month] })],
+);
 
 export const members = sqliteTable(
   "members",

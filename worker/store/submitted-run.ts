@@ -1,5 +1,19 @@
 import type { TenantLimits } from "../../contracts/rpc.ts";
-import { type Context, iso } from "../context.ts";
+import type { Context } from "../context.ts";
+import {
+  type Asked,
+  auditIfCounted,
+  countBinds,
+  countedBinds,
+  countText,
+  insertIfCounted,
+  overBudget,
+  type Told,
+  toldBinds,
+  toldIn,
+  toldLimits,
+  toldText,
+} from "./runs-budget.ts";
 import type { runs } from "./schema.ts";
 
 /** The row of a run that is submitted alone; every other column has its default. */
@@ -52,37 +66,28 @@ const RUN_COLUMNS = [
   "createdAt",
 ] as const satisfies readonly (keyof SubmittedRun)[];
 
-const AUDIT_COLUMNS = ["id", "workspace", "at", "actor", "action", "target", "requestId", "detail"] as const;
-
-const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-const insertOf = (table: string, columns: readonly string[]): string =>
-  `insert into ${table} (${columns.map(snake).join(", ")}) values (${columns.map(() => "?").join(", ")})`;
-
 // Written once: building them with the query builder was a sixth of a submit's time.
-const INSERT_RUN = `${insertOf("runs", RUN_COLUMNS)} on conflict do nothing`;
-const INSERT_AUDIT = insertOf("audit", AUDIT_COLUMNS);
-const LIMITS = "select weight, max_in_flight as maxInFlight, queue_depth as queueDepth from workspaces where id = ?";
+const COUNT = countText("not exists (select 1 from runs where id = ?4)");
+const INSERT_RUN = insertIfCounted("runs", RUN_COLUMNS);
+const TOLD = toldText("runs");
 
-/** Stores a run with its audit row, and reads its workspace's limits on the way: one call. */
+/**
+ * Counts and stores a run with its audit row, and reads its workspace's limits on the way: one call. A run that is stored
+ * already, because its request is repeated after a crash, stays as it is and does not count again.
+ * @throws EverdictError BUDGET_EXCEEDED, and then nothing is stored
+ */
 export async function storeSubmittedRun(ctx: Context, row: SubmittedRun): Promise<TenantLimits[]> {
   const { d1 } = ctx.store;
-  const detail = JSON.stringify({ target: row.target, caseId: row.caseId });
-  const audited = [
-    ctx.newId("aud"),
-    row.workspace,
-    iso(ctx.now()),
-    ctx.principal.subject,
-    "run.submit",
-    row.id,
-    ctx.requestId,
-    detail,
-  ];
-  const [, , limits] = await d1.batch<TenantLimits>([
-    d1.prepare(INSERT_RUN).bind(...RUN_COLUMNS.map((name) => row[name])),
-    d1.prepare(INSERT_AUDIT).bind(...audited),
-    d1.prepare(LIMITS).bind(row.workspace),
+  const asked: Asked = { workspace: row.workspace, atMs: Date.parse(row.createdAt), runs: 1, id: row.id };
+  const answers = await d1.batch<Told>([
+    d1.prepare(COUNT).bind(...countBinds(asked)),
+    d1.prepare(INSERT_RUN).bind(...RUN_COLUMNS.map((name) => row[name]), ...countedBinds(asked)),
+    auditIfCounted(ctx, asked, "run.submit", row.id, { target: row.target, caseId: row.caseId }),
+    d1.prepare(TOLD).bind(...toldBinds(asked)),
   ]);
-  return limits?.results ?? [];
+  const told = toldIn(answers);
+  if (!told.accepted) throw overBudget(told, asked);
+  return toldLimits(told);
 }
 
 /** How long acknowledgements are gathered; the sweep repeats what was not acknowledged for 10 s. */

@@ -40,6 +40,7 @@ describe("errors", () => {
 
   it.each([
     [401, "UNAUTHENTICATED", 3],
+    [402, "BUDGET_EXCEEDED", 7],
     [403, "FORBIDDEN", 3],
     [404, "NOT_FOUND", 4],
     [409, "CONFLICT", 5],
