@@ -1,12 +1,10 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import { EverdictError } from "../../contracts/errors.ts";
 import { HarnessSpec } from "../../contracts/harness.ts";
-import type { EnqueueEntry, FeedAnswer, FeedItem, Settlement } from "../../contracts/rpc.ts";
+import type { EnqueueEntry, FeedAnswer, FeedItem } from "../../contracts/rpc.ts";
 import { isTerminal } from "../../contracts/run.ts";
-import { digestOf } from "../../contracts/run-digest.ts";
-import type { RunDigest } from "../../contracts/scorecard-rpc.ts";
 import { type ResolvedTarget, resolveTarget } from "../compute/resolve.ts";
-import { iso, type Store, storeOf } from "../context.ts";
+import { type Store, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf } from "../environment.ts";
 import { renderCase } from "../lanes/job.ts";
 import { casesById } from "../lanes/scorecard.ts";
@@ -14,7 +12,7 @@ import { commandBody, declaredMemory, entryOf, limitsOf } from "../lanes/submit.
 import { digestOfRow, type RunRow } from "../store/run-rows.ts";
 import { registry, runs, scorecards } from "../store/schema.ts";
 import type { ScorecardRow } from "../store/scorecard-rows.ts";
-import { settle } from "./settle.ts";
+import { settleUnfed } from "./settle-unfed.ts";
 
 interface Ready {
   row: RunRow;
@@ -158,32 +156,4 @@ async function claim(store: Store, group: readonly Ready[]): Promise<Set<string>
     where runs.id = claim.value ->> 0 and runs.status = 'queued' and (runs.object is null or runs.object = claim.value ->> 1)
     returning runs.id as id`);
   return new Set(rows.map(({ id }) => id));
-}
-
-/** Ends a run that can never be enqueued, and says why. */
-async function settleUnfed(env: Env, row: RunRow, error: EverdictError): Promise<RunDigest> {
-  const ended: Settlement = {
-    runId: row.id,
-    workspace: row.workspace,
-    scorecardId: row.scorecardId,
-    epoch: row.epoch,
-    status: "failed",
-    result: null,
-    failure: {
-      stage: "dispatch",
-      class: "config",
-      code: error.code,
-      message: error.message.slice(0, 4_000),
-      retryable: false,
-    },
-    provenance: null,
-    attempts: [],
-    runtimeVersion: null,
-    startedAt: null,
-    finishedAt: iso(Date.now()),
-    stdout: "",
-    stderr: "",
-  };
-  await settle(env, [ended]);
-  return digestOf(ended);
 }

@@ -1,5 +1,6 @@
 import { and, eq, isNull, lt } from "drizzle-orm";
 import { EvalCase } from "../../contracts/case.ts";
+import { EverdictError } from "../../contracts/errors.ts";
 import { resolveTarget } from "../compute/resolve.ts";
 import { type Context, iso, randomIds, storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf, scorecardOf } from "../environment.ts";
@@ -12,6 +13,7 @@ import { harnessOf } from "../store/harness-of-run.ts";
 import type { RunRow } from "../store/run-rows.ts";
 import { withdrawScorecard } from "../store/runs-budget.ts";
 import { activeObjects, endedSessions, idempotency, runs, scorecards } from "../store/schema.ts";
+import { settleUnfed } from "./settle-unfed.ts";
 
 /** A request that is still being answered is left alone. */
 const SETTLING_MS = 10_000;
@@ -72,7 +74,7 @@ async function reEnqueue(env: Env, now: number): Promise<void> {
     .all();
   for (const row of rows) {
     try {
-      await enqueueStored(env, row);
+      await handOver(env, row);
       await store.update(runs).set({ acknowledged: true }).where(eq(runs.id, row.id)).run();
     } catch (error) {
       logEvent("sweep.enqueue-failed", { runId: row.id, error: worded(error) });
@@ -80,19 +82,31 @@ async function reEnqueue(env: Env, now: number): Promise<void> {
   }
 }
 
+/** Hands a run over; one that never can be ends, and says why. @throws what may be different the next time */
+async function handOver(env: Env, row: RunRow): Promise<void> {
+  try {
+    await enqueueStored(env, row);
+  } catch (error) {
+    if (!(error instanceof EverdictError) || error.status >= 500 || error.code === "RATE_LIMITED") throw error;
+    await settleUnfed(env, row, error);
+  }
+}
+
 async function enqueueStored(env: Env, row: RunRow): Promise<void> {
   const store = storeOf(env);
   if (row.object === null || row.caseBody === null) return;
   const spec = await harnessOf(store, row);
-  if (spec === null) return;
+  if (spec === null) throw new EverdictError("UNAVAILABLE", "the harness of the run is not readable");
   const harness = commandBody({ owner: row.harnessOwner, id: row.harnessId, version: row.harnessVersion, spec });
   const person = row.object.startsWith("runners:user:") ? row.object.slice("runners:user:".length) : null;
   const resolved = await resolveTarget(store, configOf(env), { workspace: row.workspace, person }, row.target);
   const rendered = await renderCase(harness, EvalCase.parse(JSON.parse(row.caseBody)), resolved.runtime?.spec ?? null);
   const priority = row.priority === "batch" ? ("batch" as const) : ("interactive" as const);
-  await schedulerOf(env, row.object).enqueue(row.object, resolved.envelope, await limitsOf(store, row.workspace), [
-    entryOf({ ...row, priority }, resolved, rendered),
-  ]);
+  const entry = entryOf({ ...row, priority }, resolved, rendered);
+  const limits = await limitsOf(store, row.workspace);
+  const [answer] = await schedulerOf(env, row.object).enqueue(row.object, resolved.envelope, limits, [entry]);
+  if (answer && !answer.ok)
+    throw new EverdictError(answer.code === "QUEUE_FULL" ? "RATE_LIMITED" : "PAYLOAD_TOO_LARGE", answer.detail);
 }
 
 async function beginAgain(env: Env, now: number): Promise<void> {
