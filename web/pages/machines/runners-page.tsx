@@ -12,6 +12,7 @@ import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Dot, Tag } from "../../ui/status.tsx";
@@ -28,7 +29,9 @@ const COLUMNS: readonly Column<Runner>[] = [
     sortBy: (runner) => runner.label,
     cell: (runner) => (
       <span className="flex items-center gap-1">
-        <span className="font-medium">{runner.label}</span>
+        <Name wrapped className="font-medium">
+          {runner.label}
+        </Name>
         <code className="text-xs text-faint max-lg:hidden">{runner.id}</code>
         <CopyButton text={`self:${runner.id}`} label={`Copy the target of ${runner.label}`} />
       </span>
@@ -44,7 +47,13 @@ const COLUMNS: readonly Column<Runner>[] = [
           <span className="flex items-center gap-2">
             <Dot tone="info">Busy</Dot>
             {runner.running.slice(0, 2).map(({ runId }) => (
-              <Link key={runId} to="/runs/$id" params={{ id: runId }} className="font-mono text-xs underline">
+              <Link
+                key={runId}
+                to="/runs/$id"
+                params={{ id: runId }}
+                title={runId}
+                className="inline-flex h-6 items-center font-mono text-xs underline"
+              >
                 {runId.slice(-6)}
               </Link>
             ))}
@@ -66,6 +75,7 @@ const COLUMNS: readonly Column<Runner>[] = [
     id: "slots",
     header: "Slots",
     numeric: true,
+    from: "sm",
     cell: (runner) => (runner.online ? `${runner.slots.total - runner.slots.free} / ${runner.slots.total}` : "–"),
   },
   {
@@ -138,7 +148,9 @@ export function RunnersPage() {
         ...COLUMNS,
         {
           id: "act",
-          header: "Control",
+          header: "Actions",
+          quiet: true,
+          numeric: true,
           cell: (runner) => (
             <Button small kind="quiet" onClick={() => revoke(runner)}>
               Revoke
@@ -176,6 +188,7 @@ export function RunnersPage() {
         <div className="mb-3">
           <FilterSelect
             label="Offline"
+            usual="shown"
             value={search.offline}
             options={[{ value: "hide", label: "hidden" }]}
             onChange={(offline) => void navigate({ search: (old) => ({ ...old, offline }), replace: true })}
@@ -212,7 +225,7 @@ export function RunnersPage() {
         />
       </div>
       <PairDialog
-        what="runner"
+        what="machine"
         hint="How you will recognise the machine."
         open={pairing}
         onClose={() => setPairing(false)}
