@@ -6,6 +6,7 @@ import { useMay, useSession } from "../../api/session.ts";
 import { runnersRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
+import { cx } from "../../ui/class.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
@@ -46,18 +47,21 @@ const COLUMNS: readonly Column<Runner>[] = [
         runner.running.length > 0 ? (
           <span className="flex items-center gap-2">
             <Dot tone="info">Busy</Dot>
-            {runner.running.slice(0, 2).map(({ runId }) => (
+            {runner.running.slice(0, 2).map(({ runId }, at) => (
               <Link
                 key={runId}
                 to="/runs/$id"
                 params={{ id: runId }}
                 title={runId}
-                className="inline-flex h-6 items-center font-mono text-xs underline"
+                className={cx("inline-flex h-6 items-center font-mono text-xs underline", at > 0 && "max-sm:hidden")}
               >
                 {runId.slice(-6)}
               </Link>
             ))}
-            {runner.running.length > 2 && <span className="text-faint">+{runner.running.length - 2}</span>}
+            {runner.running.length > 2 && (
+              <span className="text-faint max-sm:hidden">+{runner.running.length - 2}</span>
+            )}
+            {runner.running.length > 1 && <span className="text-faint sm:hidden">+{runner.running.length - 1}</span>}
           </span>
         ) : (
           <Dot tone="ok">Idle</Dot>

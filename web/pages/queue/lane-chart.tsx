@@ -42,7 +42,7 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
     );
   // A chart each: where hundreds wait, the few that run would lie on the ground of one scale.
   return (
-    <div data-updated={updatedAt} className="grid gap-4 2xl:grid-cols-2">
+    <div data-updated={updatedAt} className="grid gap-4 xl:grid-cols-2">
       <Panel title="Runs in flight, minute by minute">
         <TimeChart
           label="Runs in flight by target"
@@ -90,10 +90,10 @@ export default function LaneChart({ updatedAt }: { updatedAt: number }) {
                 <th rowSpan={2} scope="col" className="px-2 sm:px-3 font-medium">
                   Target
                 </th>
-                <th colSpan={2} scope="colgroup" className="px-2 sm:px-3 text-right font-medium">
+                <th colSpan={2} scope="colgroup" className="px-2 text-center font-medium sm:px-3">
                   In flight
                 </th>
-                <th colSpan={2} scope="colgroup" className="px-2 sm:px-3 text-right font-medium">
+                <th colSpan={2} scope="colgroup" className="px-2 text-center font-medium sm:px-3">
                   Waiting
                 </th>
               </tr>

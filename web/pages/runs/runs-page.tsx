@@ -23,7 +23,7 @@ const COLUMNS: readonly Column<Run>[] = [
     header: "Case",
     cell: (run) => (
       <Link to="/runs/$id" params={{ id: run.id }} className="font-medium hover:underline">
-        <Name className="xl:max-w-56">{run.caseId}</Name>
+        <Name className="max-sm:max-w-36 xl:max-w-56">{run.caseId}</Name>
         {run.trial > 1 && <span className="font-normal text-faint"> · trial {run.trial}</span>}
       </Link>
     ),

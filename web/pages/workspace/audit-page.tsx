@@ -22,7 +22,8 @@ const COLUMNS: readonly Column<Row>[] = [
     id: "target",
     header: "To",
     // Of some there is no page: where it is narrow, the table is moved to read it.
-    cell: (row) => (row.target === null ? "–" : <Name className="max-sm:max-w-none">{row.target}</Name>),
+    cell: (row) =>
+      row.target === null ? "–" : <Name className="max-sm:max-w-none max-sm:!whitespace-nowrap">{row.target}</Name>,
   },
   {
     id: "detail",
