@@ -108,6 +108,7 @@ export function useAll<K extends OperationName>(
       return items;
     },
     enabled: options.enabled ?? true,
+    ...(options.staleTime === undefined ? {} : { staleTime: options.staleTime }),
     ...(options.every ? { refetchInterval: options.every } : {}),
   }) as UseQueryResult<Item<K>[]>;
 }

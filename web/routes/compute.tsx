@@ -1,4 +1,5 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute } from "@tanstack/react-router";
+import { lazyPage } from "../api/chunks.ts";
 import { oneOf, searchOf, sort, text } from "../api/search.ts";
 import { shellRoute } from "./root.tsx";
 
@@ -8,42 +9,42 @@ export const runtimesRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runtimes",
   validateSearch: searchOf({ kind: oneOf(KINDS), q: text, archived: oneOf(["true"]), sort }),
-  component: lazyRouteComponent(() => import("../pages/runtimes/runtimes-page.tsx"), "RuntimesPage"),
+  component: lazyPage(() => import("../pages/runtimes/runtimes-page.tsx"), "RuntimesPage"),
 });
 
 export const newRuntimeRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runtimes/new",
   validateSearch: searchOf({ kind: oneOf(KINDS) }),
-  component: lazyRouteComponent(() => import("../pages/runtimes/new-runtime-page.tsx"), "NewRuntimePage"),
+  component: lazyPage(() => import("../pages/runtimes/new-runtime-page.tsx"), "NewRuntimePage"),
 });
 
 export const runtimeRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runtimes/$id",
   validateSearch: searchOf({ tab: oneOf(["overview", "cluster", "queue", "versions"]), version: text, against: text }),
-  component: lazyRouteComponent(() => import("../pages/runtimes/runtime-page.tsx"), "RuntimePage"),
+  component: lazyPage(() => import("../pages/runtimes/runtime-page.tsx"), "RuntimePage"),
 });
 
 export const editRuntimeRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runtimes/$id/edit",
   validateSearch: searchOf({ version: text }),
-  component: lazyRouteComponent(() => import("../pages/runtimes/new-runtime-page.tsx"), "EditRuntimePage"),
+  component: lazyPage(() => import("../pages/runtimes/new-runtime-page.tsx"), "EditRuntimePage"),
 });
 
 export const runnersRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runners",
   validateSearch: searchOf({ whose: oneOf(["mine", "workspace"]), offline: oneOf(["hide"]), sort }),
-  component: lazyRouteComponent(() => import("../pages/machines/runners-page.tsx"), "RunnersPage"),
+  component: lazyPage(() => import("../pages/machines/runners-page.tsx"), "RunnersPage"),
 });
 
 export const relaysRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/relays",
   validateSearch: searchOf({ sort }),
-  component: lazyRouteComponent(() => import("../pages/machines/relays-page.tsx"), "RelaysPage"),
+  component: lazyPage(() => import("../pages/machines/relays-page.tsx"), "RelaysPage"),
 });
 
 export const computeRoutes = [

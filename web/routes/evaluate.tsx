@@ -1,5 +1,6 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute } from "@tanstack/react-router";
 import { FAILURE_CLASSES, RUN_STATUSES } from "../../contracts/run-states.ts";
+import { lazyPage } from "../api/chunks.ts";
 import { oneOf, searchOf, sort, text } from "../api/search.ts";
 import { shellRoute } from "./root.tsx";
 
@@ -9,35 +10,35 @@ export const runsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runs",
   validateSearch: searchOf({ status: oneOf(RUN_STATUSES), target: text, scorecard: text }),
-  component: lazyRouteComponent(() => import("../pages/runs/runs-page.tsx"), "RunsPage"),
+  component: lazyPage(() => import("../pages/runs/runs-page.tsx"), "RunsPage"),
 });
 
 export const runRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/runs/$id",
   validateSearch: searchOf({ tab: oneOf(["overview", "log", "result", "placement"]), q: text, line: text }),
-  component: lazyRouteComponent(() => import("../pages/runs/run-page.tsx"), "RunPage"),
+  component: lazyPage(() => import("../pages/runs/run-page.tsx"), "RunPage"),
 });
 
 export const scorecardsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/scorecards",
   validateSearch: searchOf({ status: oneOf(SCORECARD_STATUSES), dataset: text, view: oneOf(["list", "trend"]) }),
-  component: lazyRouteComponent(() => import("../pages/scorecards/scorecards-page.tsx"), "ScorecardsPage"),
+  component: lazyPage(() => import("../pages/scorecards/scorecards-page.tsx"), "ScorecardsPage"),
 });
 
 export const newScorecardRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/scorecards/new",
   validateSearch: searchOf({ dataset: text, harness: text, runtime: text }),
-  component: lazyRouteComponent(() => import("../pages/scorecards/new-scorecard-page.tsx"), "NewScorecardPage"),
+  component: lazyPage(() => import("../pages/scorecards/new-scorecard-page.tsx"), "NewScorecardPage"),
 });
 
 export const compareRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/scorecards/compare",
   validateSearch: searchOf({ a: text, b: text, show: oneOf(["improved", "regressed", "changed"]), sort, q: text }),
-  component: lazyRouteComponent(() => import("../pages/scorecards/compare-page.tsx"), "ComparePage"),
+  component: lazyPage(() => import("../pages/scorecards/compare-page.tsx"), "ComparePage"),
 });
 
 export const SHOWN_STATUSES = ["queued", "running", "passed", "not-passed", "failed", "cancelled"] as const;
@@ -53,14 +54,14 @@ export const scorecardRoute = createRoute({
     q: text,
     sort,
   }),
-  component: lazyRouteComponent(() => import("../pages/scorecards/scorecard-page.tsx"), "ScorecardPage"),
+  component: lazyPage(() => import("../pages/scorecards/scorecard-page.tsx"), "ScorecardPage"),
 });
 
 export const queueRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/queue",
   validateSearch: searchOf({ target: text, sort, view: oneOf(["now", "hour"]) }),
-  component: lazyRouteComponent(() => import("../pages/queue/queue-page.tsx"), "QueuePage"),
+  component: lazyPage(() => import("../pages/queue/queue-page.tsx"), "QueuePage"),
 });
 
 export const evaluateRoutes = [

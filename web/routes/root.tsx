@@ -9,7 +9,6 @@ export const rootRoute = createRootRoute({
   validateSearch: searchOf({ workspace: text }),
   search: { middlewares: [retainSearchParams<{ workspace?: string | undefined }>(["workspace"]) as never] },
   component: Outlet,
-  notFoundComponent: NotFound,
   errorComponent: RouteError,
 });
 
@@ -23,6 +22,9 @@ export const shellRoute = createRoute({
     </SessionProvider>
   ),
 });
+
+/** Whatever is at no other address. */
+export const nowhereRoute = createRoute({ getParentRoute: () => shellRoute, path: "$", component: NotFound });
 
 export const homeRoute = createRoute({
   getParentRoute: () => rootRoute,

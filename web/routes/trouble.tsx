@@ -3,22 +3,21 @@ import { buttonClass } from "../ui/button.tsx";
 import { Page } from "../ui/layout.tsx";
 import { Empty, ErrorState } from "../ui/states.tsx";
 
+/** In the frame: whoever came by an old link can go on from there. */
 export function NotFound() {
   return (
-    <main id="main">
-      <Page title="No such page">
-        <Empty
-          title="Nothing is at this address"
-          action={
-            <Link to={"/scorecards" as never} className={buttonClass()}>
-              Go to scorecards
-            </Link>
-          }
-        >
-          The link may be old, or cut off where it was copied.
-        </Empty>
-      </Page>
-    </main>
+    <Page title="No such page">
+      <Empty
+        title="Nothing is at this address"
+        action={
+          <Link to={"/scorecards" as never} className={buttonClass()}>
+            Go to scorecards
+          </Link>
+        }
+      >
+        The link may be old, or cut off where it was copied.
+      </Empty>
+    </Page>
   );
 }
 

@@ -1,4 +1,5 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute } from "@tanstack/react-router";
+import { lazyPage } from "../api/chunks.ts";
 import { oneOf, searchOf, sort, text } from "../api/search.ts";
 import { rootRoute, shellRoute } from "./root.tsx";
 
@@ -6,34 +7,34 @@ export const secretsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/secrets",
   validateSearch: searchOf({ sort }),
-  component: lazyRouteComponent(() => import("../pages/workspace/secrets-page.tsx"), "SecretsPage"),
+  component: lazyPage(() => import("../pages/workspace/secrets-page.tsx"), "SecretsPage"),
 });
 
 export const keysRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/api-keys",
   validateSearch: searchOf({ sort }),
-  component: lazyRouteComponent(() => import("../pages/workspace/keys-page.tsx"), "KeysPage"),
+  component: lazyPage(() => import("../pages/workspace/keys-page.tsx"), "KeysPage"),
 });
 
 export const membersRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/members",
   validateSearch: searchOf({ sort }),
-  component: lazyRouteComponent(() => import("../pages/workspace/members-page.tsx"), "MembersPage"),
+  component: lazyPage(() => import("../pages/workspace/members-page.tsx"), "MembersPage"),
 });
 
 export const auditRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/audit",
   validateSearch: searchOf({ q: text }),
-  component: lazyRouteComponent(() => import("../pages/workspace/audit-page.tsx"), "AuditPage"),
+  component: lazyPage(() => import("../pages/workspace/audit-page.tsx"), "AuditPage"),
 });
 
 export const limitsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/limits",
-  component: lazyRouteComponent(() => import("../pages/workspace/limits-page.tsx"), "LimitsPage"),
+  component: lazyPage(() => import("../pages/workspace/limits-page.tsx"), "LimitsPage"),
 });
 
 export const workspaceRoutes = [secretsRoute, keysRoute, membersRoute, auditRoute, limitsRoute] as const;
@@ -47,5 +48,5 @@ export const signInRoute = createRoute({
     error: oneOf(["UNAUTHENTICATED", "UNAVAILABLE", "NOT_FOUND"]),
     provider: oneOf(["access_denied"]),
   }),
-  component: lazyRouteComponent(() => import("../pages/workspace/sign-in-page.tsx"), "SignInPage"),
+  component: lazyPage(() => import("../pages/workspace/sign-in-page.tsx"), "SignInPage"),
 });

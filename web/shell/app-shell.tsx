@@ -1,9 +1,11 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
-import { BookOpen, CircleHelp, CloudOff, Menu as MenuIcon, Search, X } from "lucide-react";
+import { BookOpen, CircleHelp, CloudOff, Menu as MenuIcon, PanelLeftOpen, Search, X } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
+import { patiently } from "../api/chunks.ts";
 import { useConnectionLost } from "../api/connection.ts";
 import { useMay } from "../api/session.ts";
+import { IconButton } from "../ui/button.tsx";
 import { cx } from "../ui/class.ts";
 import { useCurrentActions } from "./actions.ts";
 import { RouteAnnouncer } from "./announcer.tsx";
@@ -12,9 +14,10 @@ import { useShortcuts } from "./shortcuts.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 import { WorkspaceSwitcher } from "./workspace-switcher.tsx";
 
-const Palette = lazy(() => import("./palette.tsx"));
-const Help = lazy(() => import("./help.tsx"));
-const Toasts = lazy(() => import("./toasts.tsx"));
+const IS_MAC = navigator.platform.startsWith("Mac");
+const Palette = lazy(() => patiently(() => import("./palette.tsx")));
+const Help = lazy(() => patiently(() => import("./help.tsx")));
+const Toasts = lazy(() => patiently(() => import("./toasts.tsx")));
 
 function Sidebar({ onGo }: { onGo: () => void }) {
   const may = useMay();
@@ -130,7 +133,7 @@ export function AppShell() {
           >
             <Search aria-hidden className="size-3.5" />
             Search or go to
-            <kbd className="ml-auto text-2xs">⌘K</kbd>
+            <kbd className="ml-auto text-2xs">{IS_MAC ? "⌘K" : "Ctrl K"}</kbd>
           </button>
         </div>
         <Sidebar onGo={() => setDrawer(false)} />
@@ -155,6 +158,14 @@ export function AppShell() {
           </button>
         </div>
       </aside>
+      {narrow && (
+        // The way back for those who did not hide it on purpose.
+        <div className="flex shrink-0 flex-col border-r border-line bg-side p-1.5 max-md:hidden">
+          <IconButton label="Show the sidebar ([)" onClick={() => setNarrow(false)}>
+            <PanelLeftOpen aria-hidden className="size-4" />
+          </IconButton>
+        </div>
+      )}
       <div className={cx("flex min-w-0 flex-1 flex-col", drawer && "max-md:hidden")}>
         <LostBanner />
         <main id="main" tabIndex={-1} className="min-h-0 flex-1 overflow-y-auto outline-none">

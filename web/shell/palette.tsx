@@ -2,7 +2,10 @@ import { Dialog } from "@base-ui/react/dialog";
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
+import { Database, Server, Terminal } from "lucide-react";
+import { useState } from "react";
 import type { Scorecard } from "../../contracts/scorecard.ts";
+import { useAll } from "../api/queries.ts";
 import { useMay, useSession } from "../api/session.ts";
 import { useCurrentActions } from "./actions.ts";
 import { NAV } from "./nav.ts";
@@ -12,15 +15,27 @@ const ITEM =
   "flex h-8 cursor-pointer items-center gap-2 rounded px-2 data-[selected=true]:bg-accent-soft data-[selected=true]:text-accent";
 const GROUP =
   "[&_[cmdk-group-heading]]:px-2 [&_[cmdk-group-heading]]:py-1.5 [&_[cmdk-group-heading]]:text-xs [&_[cmdk-group-heading]]:text-faint";
+/** Names change seldom; the palette is opened often. */
+const NAMES_STALE_MS = 30_000;
 const ID = /^(run|sc)_[0-9a-z]{1,32}$/;
 
-/** ⌘K: what this page can do, then where to go, then what was seen lately. An id that is pasted opens its page. */
+/** ⌘K: what this page can do, then where to go, then what has a name or was seen lately. An id that is pasted opens its page. */
 export default function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () => void }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const { workspace } = useSession();
   const may = useMay();
   const actions = useCurrentActions();
+  const [typed, setTyped] = useState("");
+  const options = { staleTime: NAMES_STALE_MS };
+  const runtimes = useAll("list_runtimes", {}, { ...options, enabled: may("list_runtimes") });
+  const harnesses = useAll("list_harnesses", {}, { ...options, enabled: may("list_harnesses") });
+  const datasets = useAll("list_datasets", {}, { ...options, enabled: may("list_datasets") });
+  const named = [
+    { what: "Runtime", base: "/runtimes", icon: Server, items: runtimes.data },
+    { what: "Harness", base: "/harnesses", icon: Terminal, items: harnesses.data },
+    { what: "Dataset", base: "/datasets", icon: Database, items: datasets.data },
+  ].flatMap(({ items, ...rest }) => (items ?? []).map(({ id }) => ({ ...rest, id })));
   const recent = queries
     .getQueriesData<Scorecard>({ queryKey: [workspace, "get_scorecard"] })
     .flatMap(([, card]) => (card ? [card] : []))
@@ -40,7 +55,9 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
         >
           <Command label="Command palette" loop>
             <Command.Input
-              placeholder="Type a command, a page, or paste an id"
+              placeholder="Type a command, a page, a name, or paste an id"
+              value={typed}
+              onValueChange={setTyped}
               className="h-11 w-full border-b border-line bg-transparent px-4 text-base outline-none"
               onKeyDown={(event) => {
                 const text = event.currentTarget.value.trim();
@@ -74,6 +91,22 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
                     </Command.Item>
                   ))}
               </Command.Group>
+              {typed.trim() !== "" && named.length > 0 && (
+                <Command.Group heading="By name" className={GROUP}>
+                  {named.map(({ what, base, icon: Icon, id }) => (
+                    <Command.Item
+                      key={`${base}/${id}`}
+                      value={`${what} ${id}`}
+                      onSelect={go(`${base}/${id}`)}
+                      className={ITEM}
+                    >
+                      <Icon aria-hidden className="size-4 shrink-0 text-faint" />
+                      <span className="truncate">{id}</span>
+                      <span className="ml-auto text-xs text-faint">{what}</span>
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
               {recent.length > 0 && (
                 <Command.Group heading="Seen lately" className={GROUP}>
                   {recent.map(({ id, dataset, harness }) => (

@@ -10,7 +10,14 @@ export default function Toasts() {
       closeButton
       toastOptions={{
         style: { background: "var(--surface)", color: "var(--ink)", border: "1px solid var(--line-strong)" },
-        classNames: { description: "!text-muted", actionButton: "!bg-accent-solid !text-white" },
+        classNames: {
+          toast: "!font-sans !pr-10",
+          description: "!text-muted",
+          actionButton: "!bg-accent-solid !text-white",
+          // Inside and large enough for a finger: at its corner it hangs over the edge of a narrow screen.
+          closeButton:
+            "!top-1/2 !right-2 !left-auto !size-6 !-translate-y-1/2 !transform-none !rounded !border-0 !bg-transparent !text-muted hover:!bg-hover",
+        },
       }}
     />
   );

@@ -1,8 +1,9 @@
 import { ChevronsUpDown } from "lucide-react";
 import { lazy, Suspense, useRef, useState } from "react";
+import { patiently } from "../api/chunks.ts";
 import { useSession } from "../api/session.ts";
 
-const WorkspaceMenu = lazy(() => import("./workspace-menu.tsx"));
+const WorkspaceMenu = lazy(() => patiently(() => import("./workspace-menu.tsx")));
 
 /** Where one acts, and the way to another place. */
 export function WorkspaceSwitcher() {

@@ -26,5 +26,8 @@
     }
   };
   addEventListener("error", ({ target }) => target instanceof HTMLScriptElement && again(), true);
-  addEventListener("vite:preloadError", again);
+  // What a page in use asks for is waited for where nobody answers (web/api/chunks.ts): to reload it then would lose it.
+  addEventListener("vite:preloadError", () => {
+    fetch("/dashboard/", { method: "HEAD", cache: "no-store" }).then(again, () => undefined);
+  });
 })();

@@ -122,7 +122,7 @@ function Held({ columns }: { columns: readonly Column<never>[] }) {
   return [0, 1, 2, 3, 4, 5, 6, 7].map((row) => (
     <tr key={row} className="h-9 border-t border-line first:border-t-0">
       {columns.map((column, at) => (
-        <td key={column.id} className={cx("px-3", column.from && FROM[column.from])}>
+        <td key={column.id} className={cx("px-2 sm:px-3", column.from && FROM[column.from])}>
           {!column.quiet && <Skeleton className={cx("h-3", at === 0 ? "w-32 max-w-full" : "w-12 max-w-full")} />}
         </td>
       ))}
@@ -156,7 +156,7 @@ const Row = memo(function Row({ id, row, columns, index, open }: RowProps) {
         <td
           key={column.id}
           className={cx(
-            "px-3 whitespace-nowrap",
+            "px-2 whitespace-nowrap sm:px-3",
             column.numeric && "text-right tabular-nums",
             column.from && FROM[column.from],
             column.className,
@@ -180,7 +180,7 @@ function Header<T extends object>({
 }) {
   const dir = sort === column.id ? "ascending" : sort === `-${column.id}` ? "descending" : undefined;
   const classes = cx(
-    "px-3 font-medium whitespace-nowrap",
+    "px-2 font-medium whitespace-nowrap sm:px-3",
     column.numeric && "text-right",
     column.from && FROM[column.from],
     column.width,
@@ -197,7 +197,7 @@ function Header<T extends object>({
       <button
         type="button"
         onClick={() => onSort(next)}
-        className="inline-flex h-6 items-center gap-1 rounded font-medium hover:text-ink"
+        className="inline-flex h-6 min-w-6 items-center gap-1 rounded font-medium hover:text-ink"
       >
         {column.header}
         {dir === "ascending" && <ArrowUp aria-hidden className="size-3" />}

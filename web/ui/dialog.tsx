@@ -1,7 +1,7 @@
 import { AlertDialog } from "@base-ui/react/alert-dialog";
 import { Dialog } from "@base-ui/react/dialog";
 import { X } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
 import { Button } from "./button.tsx";
 import { cx } from "./class.ts";
 import { ErrorState } from "./states.tsx";
@@ -9,7 +9,7 @@ import { ErrorState } from "./states.tsx";
 const BACKDROP =
   "fixed inset-0 z-40 bg-black/40 transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0";
 const POPUP =
-  "fixed top-[12vh] left-1/2 z-50 flex max-h-[76vh] w-[calc(100vw-2rem)] -translate-x-1/2 flex-col rounded-lg border border-line bg-surface shadow-float outline-none transition-[opacity,scale] duration-150 data-ending-style:scale-98 data-ending-style:opacity-0 data-starting-style:scale-98 data-starting-style:opacity-0";
+  "fixed top-[12vh] left-1/2 z-50 flex max-h-[76dvh] w-[calc(100vw-2rem)] -translate-x-1/2 flex-col rounded-lg border border-line bg-surface shadow-float outline-none transition-[opacity,scale] duration-150 data-ending-style:scale-98 data-ending-style:opacity-0 data-starting-style:scale-98 data-starting-style:opacity-0";
 
 /** A dialog that somebody opens to do one thing; focus goes back to where it was. */
 export function Modal({
@@ -27,21 +27,32 @@ export function Modal({
   footer?: ReactNode;
   wide?: boolean;
 }) {
+  const body = useRef<HTMLDivElement>(null);
   return (
     <Dialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className={BACKDROP} />
-        <Dialog.Popup className={cx(POPUP, wide ? "max-w-2xl" : "max-w-md")}>
+        <Dialog.Popup
+          // What is to be typed comes first, not the button that closes; a finger's keyboard would cover the dialog.
+          initialFocus={(by) =>
+            by === "touch" || (body.current?.querySelector<HTMLElement>("input, select, textarea") ?? true)
+          }
+          className={cx(POPUP, wide ? "max-w-2xl" : "max-w-md")}
+        >
           <div className="flex h-11 shrink-0 items-center justify-between border-b border-line pr-2 pl-4">
-            <Dialog.Title className="font-semibold">{title}</Dialog.Title>
+            <Dialog.Title title={title} className="min-w-0 truncate font-semibold">
+              {title}
+            </Dialog.Title>
             <Dialog.Close
               aria-label="Close"
-              className="inline-flex size-7 items-center justify-center rounded text-faint hover:bg-hover hover:text-ink"
+              className="inline-flex size-7 shrink-0 items-center justify-center rounded text-faint hover:bg-hover hover:text-ink"
             >
               <X aria-hidden className="size-4" />
             </Dialog.Close>
           </div>
-          <div className="min-h-0 overflow-auto p-4">{children}</div>
+          <div ref={body} className="min-h-0 overflow-auto p-4">
+            {children}
+          </div>
           {footer && <div className="flex shrink-0 justify-end gap-2 border-t border-line px-4 py-3">{footer}</div>}
         </Dialog.Popup>
       </Dialog.Portal>
@@ -96,7 +107,7 @@ export function Confirm({ ask, onClose }: { ask: Confirmation | null; onClose: (
       <AlertDialog.Portal>
         <AlertDialog.Backdrop className={BACKDROP} />
         <AlertDialog.Popup className={cx(POPUP, "max-w-md")}>
-          <div className="flex flex-col gap-3 p-4">
+          <div className="flex min-h-0 flex-col gap-3 overflow-auto p-4">
             <AlertDialog.Title className="text-base font-semibold">{last?.title}</AlertDialog.Title>
             <code className="rounded border border-line bg-sunken px-2 py-1.5 break-all">{last?.name}</code>
             <AlertDialog.Description render={<div />} className="text-muted">
@@ -116,7 +127,7 @@ export function Confirm({ ask, onClose }: { ask: Confirmation | null; onClose: (
             )}
             {error !== null && <ErrorState error={error} />}
           </div>
-          <div className="flex justify-end gap-2 border-t border-line px-4 py-3">
+          <div className="flex shrink-0 justify-end gap-2 border-t border-line px-4 py-3">
             <AlertDialog.Close render={<Button>Leave it</Button>} />
             <Button kind="danger" busy={busy} disabledReason={blocked} onClick={() => void act()}>
               {last?.verb}

@@ -78,14 +78,17 @@ export function Select({
   );
 }
 
-/** A small select in a filter bar; its label is read out, its first choice says what it filters. */
+/** A small select in a filter bar; its label is read out, its first choice says what it filters and what is so without it. */
 export function FilterSelect<T extends string>({
   label,
+  usual = "all",
   value,
   options,
   onChange,
 }: {
   label: string;
+  /** What is shown when nothing is chosen. */
+  usual?: string;
   value: T | undefined;
   options: readonly { value: T; label: string }[];
   onChange: (value: T | undefined) => void;
@@ -96,11 +99,14 @@ export function FilterSelect<T extends string>({
       value={value ?? ""}
       onChange={(event) => onChange(event.target.value === "" ? undefined : (event.target.value as T))}
       className={cx(
-        "h-7 rounded-md border bg-surface px-2 text-sm",
+        // As wide as its longest choice would be wider than the screen, where names are long.
+        "h-7 max-w-64 rounded-md border bg-surface px-2 text-sm",
         value === undefined ? "border-line-strong text-muted" : "border-accent text-accent",
       )}
     >
-      <option value="">{label}: all</option>
+      <option value="">
+        {label}: {usual}
+      </option>
       {options.map((option) => (
         <option key={option.value} value={option.value}>
           {label}: {option.label}

@@ -48,7 +48,7 @@ export function Page({
       <header className="border-b border-line px-4 pt-3 md:px-6">
         <div className="flex min-h-10 flex-wrap items-center gap-x-3 gap-y-2 pb-3">
           {crumbs.length > 0 && (
-            <nav aria-label="Breadcrumb">
+            <nav aria-label="Breadcrumb" className="md:-mr-2">
               <ol className="flex items-center gap-1 text-muted">
                 {crumbs.map(({ label, to }) => (
                   <li key={to} className="flex items-center gap-1">
@@ -61,8 +61,14 @@ export function Page({
               </ol>
             </nav>
           )}
-          <div className={cx("flex min-w-0 flex-wrap items-center gap-x-2.5 gap-y-1", crumbs.length > 0 && "md:-ml-2")}>
-            <h1 ref={ref} id="page-title" tabIndex={-1} className="truncate text-lg font-semibold tracking-tight">
+          <div className="flex min-w-0 flex-wrap items-center gap-x-2.5 gap-y-1">
+            <h1
+              ref={ref}
+              id="page-title"
+              tabIndex={-1}
+              title={title}
+              className="text-lg font-semibold tracking-tight wrap-anywhere md:truncate"
+            >
               {title}
             </h1>
             {heading}
@@ -94,7 +100,7 @@ export function Panel({
   children: ReactNode;
 }) {
   return (
-    <section aria-label={title} className={cx("rounded-lg border border-line bg-surface", className)}>
+    <section aria-label={title} className={cx("min-w-0 rounded-lg border border-line bg-surface", className)}>
       <div className="flex min-h-10 flex-wrap items-center gap-2 border-b border-line px-3 py-1.5">
         <h2 className="font-medium">{title}</h2>
         {actions && <div className="ml-auto flex flex-wrap items-center gap-1.5">{actions}</div>}

@@ -31,15 +31,18 @@ export function Empty({
 export function ErrorState({ error, retry, className }: { error: unknown; retry?: () => void; className?: string }) {
   const { title, detail, code, requestId } = troubleOf(error);
   return (
-    <div role="alert" className={cx("flex gap-2.5 rounded-md border border-line bg-bad-soft p-3", className)}>
+    <div
+      role="alert"
+      className={cx("flex gap-2.5 rounded-md border border-line bg-bad-soft p-3 max-sm:flex-wrap", className)}
+    >
       <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-bad" />
-      <div className="min-w-0 flex-1">
+      <div className="min-w-0 flex-1 max-sm:basis-3/4">
         <p className="font-medium text-bad">{title}</p>
-        <p className="mt-0.5 break-words text-ink">{detail}</p>
+        <p className="mt-0.5 text-ink wrap-anywhere">{detail}</p>
         <p className="mt-1 flex flex-wrap items-center gap-x-2 text-xs text-muted">
           <code>{code}</code>
           {requestId !== null && (
-            <span className="inline-flex min-w-0 items-center gap-0.5">
+            <span className="inline-flex min-w-0 items-center gap-1">
               request <code className="truncate">{requestId}</code>
               <CopyButton text={requestId} label="Copy request id" />
             </span>
@@ -47,7 +50,7 @@ export function ErrorState({ error, retry, className }: { error: unknown; retry?
         </p>
       </div>
       {retry && (
-        <Button small onClick={retry} icon={<RotateCw aria-hidden className="size-3" />}>
+        <Button small className="max-sm:ml-6.5" onClick={retry} icon={<RotateCw aria-hidden className="size-3" />}>
           Try again
         </Button>
       )}

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import { useDark } from "../shell/theme.ts";
 import { cx } from "./class.ts";
+import { exactTime } from "./time.tsx";
 
 export interface Series {
   label: string;
@@ -21,6 +22,19 @@ const MAX_POINTS = 40;
 const WHOLE = [1, 2, 5]
   .flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power))
   .sort((a, b) => a - b);
+
+/** Moments as the rest of the dashboard writes them: by uPlot's steps, what a label says and what is added where a day or year begins. */
+const DAY = "{D} {MMM}";
+const YEAR = `\n${DAY} {YYYY}`;
+const MOMENTS: uPlot.Axis.TimeValuesConfig = [
+  [365 * 86_400, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * 86_400, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [86_400, DAY, "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", YEAR, null, `\n${DAY}`, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", YEAR, null, `\n${DAY}`, null, null, null, 1],
+];
+/** Room for the widest of them. */
+const MOMENT_PX = 72;
 
 const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -92,7 +106,7 @@ export function TimeChart({
           },
         },
         axes: [
-          { ...axis, font },
+          { ...axis, font, space: MOMENT_PX, values: MOMENTS },
           {
             ...axis,
             font,
@@ -102,7 +116,10 @@ export function TimeChart({
           },
         ],
         series: [
-          {},
+          {
+            label: "Time",
+            value: (_, at) => (at === null ? "point at the chart" : exactTime(new Date(at * 1_000).toISOString())),
+          },
           ...now.series.map(({ label: name, area }, at): uPlot.Series => {
             const color = token(COLORS[at % COLORS.length] ?? "--accent");
             return {
@@ -143,7 +160,7 @@ export function TimeChart({
       role="img"
       aria-label={label}
       className={cx(
-        "min-h-64 w-full [&_.uplot]:!font-sans [&_.u-legend]:!text-xs [&_.u-legend]:text-muted [&_.u-legend_th]:!font-normal",
+        "min-h-64 w-full [&_.uplot]:!font-sans [&_.u-legend]:!text-xs [&_.u-legend]:text-muted [&_.u-legend_th]:!font-normal [&_.u-label]:max-w-52 [&_.u-label]:truncate",
         className,
       )}
     />

@@ -54,6 +54,40 @@ describe.skipIf(noBrowser !== null)("acts", () => {
     await context.close();
   });
 
+  test("a dialog starts in its first field, over a page that steps back", async () => {
+    const { page, context } = await openWindow(browser, lab.plane.url);
+    await page.goto("/dashboard/members");
+    await page.getByRole("button", { name: "Add a member" }).click();
+    const dialog = page.getByRole("dialog");
+    await expect.poll(() => dialog.getByLabel("Subject").evaluate((it) => it === document.activeElement)).toBe(true);
+    const behind = page.locator(".fixed.inset-0");
+    expect(await behind.evaluate((it) => getComputedStyle(it).backgroundColor)).not.toBe("rgba(0, 0, 0, 0)");
+    await context.close();
+  });
+
+  test("a runtime that is archived as a whole has a page, where it is brought back", async () => {
+    await lab.client.call("create_runtime", {
+      body: {
+        kind: "nomad",
+        id: "attic",
+        version: "1.0.0",
+        addr: "http://127.0.0.1:9",
+        image: "busybox",
+        datacenters: ["*"],
+      },
+    } as never);
+    await lab.client.call("archive_runtime", { params: { id: "attic" }, body: { archived: true } });
+    const { page, context, conduct } = await openWindow(browser, lab.plane.url);
+    await page.goto("/dashboard/runtimes?archived=true");
+    await page.getByRole("link", { name: "attic" }).click();
+    await page.getByRole("button", { name: "Bring back" }).click();
+    await page.getByText("attic is back").waitFor();
+    await page.getByRole("button", { name: "Archive", exact: true }).waitFor();
+    expect(await page.getByRole("link", { name: "Run a scorecard here" }).isVisible()).toBe(true);
+    expect(conduct).toEqual({ foreign: [], errors: [] });
+    await context.close();
+  });
+
   test("what is refused goes back to what it was, and says why", async () => {
     await lab.client.call("set_member", { params: { subject: "root" }, body: { role: "admin" } });
     const { page, context } = await openWindow(browser, lab.plane.url);

@@ -238,4 +238,19 @@ describe.skipIf(noBrowser !== null)("the frame around every page", () => {
     await page.getByRole("status").filter({ hasText: "Cancelled" }).waitFor({ timeout: 30_000 });
     await context.close();
   });
+
+  test("a page that was never loaded waits for a control plane that is away, and the one before stays", async () => {
+    const { page, context } = await openWindow(browser, lab.plane.url);
+    await page.goto("/dashboard/members");
+    await page.getByText("Nobody but you").waitFor();
+    await lab.plane.kill();
+    await page.getByRole("link", { name: "Audit" }).click();
+    await page.getByText("The control plane does not answer.").waitFor({ timeout: 20_000 });
+    await page.waitForTimeout(3_000);
+    expect(await page.getByRole("heading", { level: 1, name: "Members" }).isVisible()).toBe(true);
+    await lab.plane.up();
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor({ timeout: 30_000 });
+    await page.getByText("The control plane does not answer.").waitFor({ state: "detached", timeout: 30_000 });
+    await context.close();
+  });
 });

@@ -134,6 +134,8 @@ describe.skipIf(noBrowser !== null)("scorecards", () => {
     await page.goto("/dashboard/queue");
     const waiting = page.getByRole("table", { name: "Waiting runs" });
     await expect.poll(() => waiting.getByRole("row").count()).toBe(3);
+    // What its machines run is in the figure of the pool.
+    expect(await page.getByRole("region", { name: "self", exact: true }).textContent()).toContain("2 of 2, 0 free");
     await expectAccessible(page, "queue");
     await waiting
       .getByRole("button", { name: /^Promote/ })

@@ -9,10 +9,11 @@ import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
 import { plural } from "../../ui/words.ts";
-import { useArchive } from "./use-archive.ts";
+import { useArchive, versionShown } from "./use-archive.ts";
 import { Versions } from "./versions.tsx";
 
 type Case = Item<"list_dataset_cases">;
@@ -26,7 +27,7 @@ export function DatasetPage() {
   const [ask, setAsk] = useState<Confirmation | null>(null);
   const list = useAll("list_datasets", { query: { archived: "true" } });
   const item = list.data?.find((each) => each.id === id);
-  const version = search.version ?? item?.latest ?? "latest";
+  const version = search.version ?? item?.latest ?? versionShown(undefined, item);
   const cases = usePages("list_dataset_cases", { params: { id, version }, query: { limit: 100 } });
   const entry = useRead(
     "list_dataset_cases",
@@ -53,7 +54,7 @@ export function DatasetPage() {
       header: "Case",
       cell: (one) => (
         <button type="button" className="rounded font-medium hover:underline" onClick={() => set({ case: one.id })}>
-          {one.id}
+          <Name>{one.id}</Name>
         </button>
       ),
     },
@@ -61,7 +62,11 @@ export function DatasetPage() {
       id: "task",
       header: "Task",
       className: "max-w-96 truncate",
-      cell: (one) => <span className="text-muted">{one.task}</span>,
+      cell: (one) => (
+        <span className="text-muted" title={one.task}>
+          {one.task}
+        </span>
+      ),
     },
     { id: "env", header: "Starts from", from: "md", cell: (one) => one.env.kind },
     {
@@ -124,14 +129,14 @@ export function DatasetPage() {
             </Button>
           )}
           {may("archive_dataset") && !shared && item.archived && (
-            <Button onClick={() => archiving.restore()}>Bring back</Button>
+            <Button onClick={() => archiving.restore(search.version)}>Bring back</Button>
           )}
           {may("create_dataset") && !shared && (
             <Link to="/datasets/new" search={{ from: id }} className={buttonClass()}>
               New version
             </Link>
           )}
-          {may("run_scorecard") && (
+          {may("run_scorecard") && !item.archived && (
             <Link to="/scorecards/new" search={{ dataset: id }} className={buttonClass("primary")}>
               Run a scorecard
             </Link>
@@ -139,7 +144,7 @@ export function DatasetPage() {
         </>
       }
     >
-      <div className="grid gap-4 lg:grid-cols-[1fr_18rem]">
+      <div className="grid gap-4 items-start lg:grid-cols-[minmax(0,1fr)_18rem]">
         <ListTable
           label="Cases"
           columns={columns}
@@ -158,7 +163,7 @@ export function DatasetPage() {
         wide
       >
         <div className="relative">
-          <pre tabIndex={0} className="overflow-auto text-xs">
+          <pre tabIndex={0} className="overflow-auto pr-8 text-xs">
             {json}
           </pre>
           <CopyButton text={json} label="Copy the case" className="absolute top-0 right-0" />

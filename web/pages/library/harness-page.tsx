@@ -11,7 +11,7 @@ import { ErrorState, Skeleton } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
 import { differences } from "../runtimes/diff.ts";
 import { DiffTable } from "../runtimes/diff-table.tsx";
-import { useArchive } from "./use-archive.ts";
+import { useArchive, versionShown } from "./use-archive.ts";
 import { Versions } from "./versions.tsx";
 
 /** One harness: its spec, its versions and what changed between them. */
@@ -21,8 +21,9 @@ export function HarnessPage() {
   const navigate = useNavigate({ from: "/harnesses/$id" });
   const may = useMay();
   const [ask, setAsk] = useState<Confirmation | null>(null);
-  const entry = useRead("get_harness", { params: { id, version: search.version ?? "latest" } });
   const list = useAll("list_harnesses", { query: { archived: "true" } });
+  const item = list.data?.find((each) => each.id === id);
+  const entry = useRead("get_harness", { params: { id, version: versionShown(search.version, item) } });
   const other = useRead(
     "get_harness",
     { params: { id, version: search.against ?? "latest" } },
@@ -34,7 +35,7 @@ export function HarnessPage() {
   if (data === undefined)
     return (
       <Page title={id} crumbs={crumbs}>
-        {entry.error ? (
+        {entry.error && !list.isPending ? (
           <ErrorState error={entry.error} retry={() => void entry.refetch()} />
         ) : (
           <Skeleton className="h-64 w-full" />
@@ -83,7 +84,7 @@ export function HarnessPage() {
               New version
             </Link>
           )}
-          {may("run_scorecard") && (
+          {may("run_scorecard") && !data.archived && (
             <Link to="/scorecards/new" search={{ harness: id }} className={buttonClass("primary")}>
               Run a scorecard
             </Link>
@@ -91,7 +92,7 @@ export function HarnessPage() {
         </>
       }
     >
-      <div className="grid gap-4 lg:grid-cols-[1fr_18rem]">
+      <div className="grid gap-4 items-start lg:grid-cols-[minmax(0,1fr)_18rem]">
         <div className="flex min-w-0 flex-col gap-4">
           {search.against !== undefined && other.data && (
             <Panel title={`From ${other.data.version} to ${data.version}`}>
@@ -105,7 +106,7 @@ export function HarnessPage() {
           </Panel>
         </div>
         <Versions
-          versions={list.data?.find((item) => item.id === id)?.versions ?? [data.version]}
+          versions={item?.versions ?? [data.version]}
           shown={data.version}
           show={(version) => set({ version })}
           compare={(against) => set({ against })}

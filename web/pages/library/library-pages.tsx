@@ -10,8 +10,11 @@ import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
+import { SearchBox } from "../../ui/search-box.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
+import { plural } from "../../ui/words.ts";
 
 type Harness = Item<"list_harnesses">;
 type Dataset = Item<"list_datasets">;
@@ -30,7 +33,7 @@ const nameColumn = (to: "/harnesses/$id" | "/datasets/$id"): Column<Listed> => (
   cell: (item) => (
     <span className="flex items-center gap-2">
       <Link to={to} params={{ id: item.id }} className="font-medium hover:underline">
-        {item.id}
+        <Name>{item.id}</Name>
       </Link>
       {item.owner === "_shared" && <Tag>shared</Tag>}
       {item.archived && <Tag>archived</Tag>}
@@ -42,7 +45,7 @@ const SHARED_COLUMNS: readonly Column<Listed>[] = [
   {
     id: "version",
     header: "Version",
-    cell: (item) => <Tag title={`${item.versions.length} versions`}>{item.latest ?? "archived"}</Tag>,
+    cell: (item) => <Tag title={plural(item.versions.length, "version")}>{item.latest ?? "archived"}</Tag>,
   },
   {
     id: "tags",
@@ -61,7 +64,11 @@ const SHARED_COLUMNS: readonly Column<Listed>[] = [
     header: "Description",
     from: "lg",
     className: "max-w-96 truncate",
-    cell: (item) => <span className="text-muted">{item.description}</span>,
+    cell: (item) => (
+      <span className="text-muted" title={item.description ?? undefined}>
+        {item.description}
+      </span>
+    ),
   },
 ];
 
@@ -106,16 +113,15 @@ function List({
       }
     >
       <div className="mb-3 flex flex-wrap items-center gap-2">
-        <input
-          type="search"
-          aria-label="Find by name"
-          placeholder="Find by name"
-          defaultValue={search.q ?? ""}
-          onChange={(event) => set({ q: event.target.value || undefined })}
-          className="h-7 w-56 rounded-md border border-line-strong bg-surface px-2"
+        <SearchBox
+          label="Find by name"
+          value={search.q ?? ""}
+          onChange={(q) => set({ q: q || undefined })}
+          className="w-56 max-sm:w-full"
         />
         <FilterSelect
           label="Archived"
+          usual="hidden"
           value={search.archived}
           options={[{ value: "true", label: "shown too" }]}
           onChange={(archived) => set({ archived })}

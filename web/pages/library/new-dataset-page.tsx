@@ -87,7 +87,7 @@ function DatasetForm({ from }: { from: string | undefined }) {
           label="Cases"
           hint={
             <>
-              JSON Lines, an array, or a whole dataset; at most 10 000 cases and 16 MiB.{" "}
+              JSON Lines, an array, or a whole dataset; at most 10,000 cases and 16 MiB.{" "}
               <button type="button" className="underline" onClick={() => setText(EXAMPLE)}>
                 Put an example there
               </button>

@@ -7,6 +7,12 @@ const REFRESHES = {
   dataset: ["list_datasets"],
 } as const;
 
+/** The version of a page: that of its address, else the latest; of what is archived as a whole the newest, to bring it back. */
+export const versionShown = (
+  chosen: string | undefined,
+  item: { latest: string | null; versions: readonly string[] } | undefined,
+): string => chosen ?? (item?.latest === null ? item.versions.at(-1) : undefined) ?? "latest";
+
 export interface Archiving {
   /** Of one version, or of all of them; where it is refused, whoever asked shows it. */
   archive(version?: string): Promise<void>;

@@ -24,7 +24,7 @@ export function PairDialog({
   onlineNow,
   connected,
 }: {
-  /** "runner" or "relay". */
+  /** "machine" or "relay". */
   what: string;
   hint: string;
   open: boolean;

@@ -11,6 +11,7 @@ import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Dot, Tag } from "../../ui/status.tsx";
@@ -26,7 +27,9 @@ const COLUMNS: readonly Column<Relay>[] = [
     sortBy: (relay) => relay.label,
     cell: (relay) => (
       <span className="flex items-center gap-1">
-        <span className="font-medium">{relay.label}</span>
+        <Name wrapped className="font-medium">
+          {relay.label}
+        </Name>
         <Id id={relay.id} className="max-lg:hidden" />
       </span>
     ),
@@ -118,7 +121,9 @@ export function RelaysPage() {
         ...COLUMNS,
         {
           id: "act",
-          header: "Control",
+          header: "Actions",
+          quiet: true,
+          numeric: true,
           cell: (relay) => (
             <Button
               small

@@ -6,12 +6,14 @@ import { useMay, useSession } from "../../api/session.ts";
 import { runnersRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
+import { cx } from "../../ui/class.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Dot, Tag } from "../../ui/status.tsx";
@@ -28,7 +30,9 @@ const COLUMNS: readonly Column<Runner>[] = [
     sortBy: (runner) => runner.label,
     cell: (runner) => (
       <span className="flex items-center gap-1">
-        <span className="font-medium">{runner.label}</span>
+        <Name wrapped className="font-medium">
+          {runner.label}
+        </Name>
         <code className="text-xs text-faint max-lg:hidden">{runner.id}</code>
         <CopyButton text={`self:${runner.id}`} label={`Copy the target of ${runner.label}`} />
       </span>
@@ -43,12 +47,21 @@ const COLUMNS: readonly Column<Runner>[] = [
         runner.running.length > 0 ? (
           <span className="flex items-center gap-2">
             <Dot tone="info">Busy</Dot>
-            {runner.running.slice(0, 2).map(({ runId }) => (
-              <Link key={runId} to="/runs/$id" params={{ id: runId }} className="font-mono text-xs underline">
+            {runner.running.slice(0, 2).map(({ runId }, at) => (
+              <Link
+                key={runId}
+                to="/runs/$id"
+                params={{ id: runId }}
+                title={runId}
+                className={cx("inline-flex h-6 items-center font-mono text-xs underline", at > 0 && "max-sm:hidden")}
+              >
                 {runId.slice(-6)}
               </Link>
             ))}
-            {runner.running.length > 2 && <span className="text-faint">+{runner.running.length - 2}</span>}
+            {runner.running.length > 2 && (
+              <span className="text-faint max-sm:hidden">+{runner.running.length - 2}</span>
+            )}
+            {runner.running.length > 1 && <span className="text-faint sm:hidden">+{runner.running.length - 1}</span>}
           </span>
         ) : (
           <Dot tone="ok">Idle</Dot>
@@ -66,6 +79,7 @@ const COLUMNS: readonly Column<Runner>[] = [
     id: "slots",
     header: "Slots",
     numeric: true,
+    from: "sm",
     cell: (runner) => (runner.online ? `${runner.slots.total - runner.slots.free} / ${runner.slots.total}` : "–"),
   },
   {
@@ -138,7 +152,9 @@ export function RunnersPage() {
         ...COLUMNS,
         {
           id: "act",
-          header: "Control",
+          header: "Actions",
+          quiet: true,
+          numeric: true,
           cell: (runner) => (
             <Button small kind="quiet" onClick={() => revoke(runner)}>
               Revoke
@@ -176,6 +192,7 @@ export function RunnersPage() {
         <div className="mb-3">
           <FilterSelect
             label="Offline"
+            usual="shown"
             value={search.offline}
             options={[{ value: "hide", label: "hidden" }]}
             onChange={(offline) => void navigate({ search: (old) => ({ ...old, offline }), replace: true })}
@@ -212,7 +229,7 @@ export function RunnersPage() {
         />
       </div>
       <PairDialog
-        what="runner"
+        what="machine"
         hint="How you will recognise the machine."
         open={pairing}
         onClose={() => setPairing(false)}

@@ -1,7 +1,8 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { ArrowUpToLine, ListOrdered, X } from "lucide-react";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { type Output, useRead, useWrite } from "../../api/queries.ts";
+import { patiently } from "../../api/chunks.ts";
+import { type Output, useAll, useRead, useWrite } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { queueRoute } from "../../routes/evaluate.tsx";
 import { Button, IconButton } from "../../ui/button.tsx";
@@ -12,27 +13,27 @@ import { Page } from "../../ui/layout.tsx";
 import { Meter } from "../../ui/meter.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState, Skeleton } from "../../ui/states.tsx";
-import { Chip, Dot, type Tone } from "../../ui/status.tsx";
+import { Chip, Dot } from "../../ui/status.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Time } from "../../ui/time.tsx";
 import { waitWords } from "../../ui/waiting.tsx";
 import { duration, memory, plural } from "../../ui/words.ts";
+import { type HealthWords, healthOf, type Lane, machinesOf } from "../runtimes/health.ts";
 
-const LaneChart = lazy(() => import("./lane-chart.tsx"));
+const LaneChart = lazy(() => patiently(() => import("./lane-chart.tsx")));
 
 type Queue = Output<"get_queue">;
-type Lane = Queue["lanes"][number];
 type Entry = Queue["entries"][number];
 
-const HEALTH: Record<Lane["health"]["state"], { tone: Tone; word: string; help: string }> = {
-  ok: { tone: "ok", word: "Ready", help: "It answers; work is started" },
-  degraded: { tone: "warn", word: "Degraded", help: "It answered with errors of late; work is started more slowly" },
-  open: {
-    tone: "bad",
-    word: "Not ready",
-    help: "It does not answer; nothing is started until one try succeeds, nothing is lost",
-  },
-};
+const isOfMachines = ({ target }: Lane): boolean => target === "self" || target.startsWith("self:");
+
+/** A pool with what its machines run: the API counts a run at the machine that has taken it. */
+function withMachines(lane: Lane, all: readonly Lane[]): Lane {
+  const taken = all
+    .filter((other) => other.lane.startsWith(`${lane.lane}:`))
+    .reduce((sum, { slots }) => sum + slots.inFlight, 0);
+  return taken === 0 ? lane : { ...lane, slots: { ...lane.slots, inFlight: lane.slots.inFlight + taken } };
+}
 
 /** The queue with a run at the head of its target; what each waits for comes with the answer. */
 function promoted(queue: Queue, id: string | undefined): Queue {
@@ -68,6 +69,7 @@ export function QueuePage() {
         entries: queue.entries.filter(({ runId }) => runId !== params?.id),
       })),
   });
+  const runtimes = useAll("list_runtimes", { query: { archived: "true" } }, { every: 10_000 });
   const { data } = query;
   const set = (change: Partial<typeof search>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
@@ -97,8 +99,17 @@ export function QueuePage() {
       }),
     [canPromote, canRemove],
   );
-  // The pool and its machines share slots; a machine by name matters only when something waits for it or runs on it.
-  const lanes = data?.lanes.filter((lane) => !lane.target.includes("rnr-") || lane.queued > 0);
+  const runtimeOf = ({ target }: Lane) => runtimes.data?.find(({ id }) => id === target.split("@", 1)[0]);
+  // The pool and its machines share slots; a machine by name matters only when something waits for it. What is archived
+  // takes no work, so it is not a place that is free.
+  const lanes = data?.lanes
+    .filter((lane) => !lane.target.includes("rnr-") || lane.queued > 0)
+    .filter((lane) => !runtimeOf(lane)?.archived || lane.queued + lane.slots.inFlight > 0)
+    .map((lane) => withMachines(lane, data.lanes));
+  const wordsOf = (lane: Lane): HealthWords | null => {
+    if (isOfMachines(lane)) return machinesOf(lane);
+    return runtimes.data === undefined ? null : healthOf(runtimeOf(lane)?.health ?? null, [lane]);
+  };
   return (
     <Page
       title="Queue"
@@ -138,7 +149,7 @@ export function QueuePage() {
           <section aria-label="Lanes" className="grid gap-3 md:grid-cols-2 2xl:grid-cols-3">
             {lanes === undefined
               ? [1, 2].map((key) => <Skeleton key={key} className="h-28 w-full" />)
-              : lanes.map((lane) => <LaneCard key={lane.lane} lane={lane} />)}
+              : lanes.map((lane) => <LaneCard key={lane.lane} lane={lane} words={wordsOf(lane)} />)}
           </section>
           <div>
             <div className="mb-3 flex flex-wrap items-center gap-2">
@@ -184,16 +195,17 @@ export function QueuePage() {
   );
 }
 
-function LaneCard({ lane }: { lane: Lane }) {
-  const { tone, word, help } = HEALTH[lane.health.state];
+function LaneCard({ lane, words }: { lane: Lane; words: HealthWords | null }) {
   const free = lane.slots.total - lane.slots.inFlight;
   return (
     <section aria-label={lane.target} className="rounded-lg border border-line bg-surface p-3">
       <div className="flex flex-wrap items-center gap-2">
-        <h2 className="font-medium">{lane.target}</h2>
-        <Dot tone={tone} title={help}>
-          <span className="text-xs text-muted">{word}</span>
-        </Dot>
+        <h2 className="font-medium wrap-anywhere">{lane.target}</h2>
+        {words && (
+          <Dot tone={words.tone} title={words.help}>
+            <span className="text-xs text-muted">{words.word}</span>
+          </Dot>
+        )}
         <span className="ml-auto text-xs text-muted tabular-nums">
           {plural(lane.queued, "run")} waiting
           {lane.queued > 0 && `, the oldest for ${duration(lane.oldestSec * 1_000)}`}
@@ -268,12 +280,10 @@ function columnsOf(acts: {
       id: "run",
       header: "Run",
       cell: ({ runId }) => (
-        <Link
-          to="/runs/$id"
-          params={{ id: runId }}
-          className="block truncate font-mono text-xs hover:underline max-sm:max-w-28"
-        >
-          {runId}
+        <Link to="/runs/$id" params={{ id: runId }} title={runId} className="block font-mono text-xs hover:underline">
+          {/* Ids begin with the time: where there is no room, their end tells them apart. */}
+          <span className="max-sm:hidden">{runId}</span>
+          <span className="sm:hidden">…{runId.slice(-6)}</span>
         </Link>
       ),
     },

@@ -1,11 +1,12 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { ArrowDownToLine, CircleAlert, Download, Link2, Pause, WrapText } from "lucide-react";
+import { ArrowDownToLine, ChevronDown, ChevronUp, CircleAlert, Download, Link2, Pause, WrapText } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useSession } from "../../api/session.ts";
-import { Button } from "../../ui/button.tsx";
+import { Button, IconButton } from "../../ui/button.tsx";
 import { cx } from "../../ui/class.ts";
 import { notify, notifyError } from "../../ui/notify.ts";
 import { Chip } from "../../ui/status.tsx";
+import { plural } from "../../ui/words.ts";
 import { firstError, type LogLine, pieces } from "./log-lines.ts";
 import type { FollowedLog } from "./use-run-log.ts";
 
@@ -92,7 +93,8 @@ export function LogView({
   const scroller = useRef<HTMLDivElement>(null);
   const [follow, setFollow] = useState(line === null);
   const [wrap, setWrap] = useState(true);
-  const [at, setAt] = useState(0);
+  // Before the first step nothing of what was found is shown as the current one.
+  const [at, setAt] = useState(-1);
   const { lines, state, dropped } = log;
   const needle = query.trim().toLowerCase();
   const hits = useMemo(
@@ -126,7 +128,7 @@ export function LogView({
   };
   const step = (by: number) => {
     if (hits.length === 0) return;
-    const next = (at + by + hits.length) % hits.length;
+    const next = at < 0 && by < 0 ? hits.length - 1 : (at + by + hits.length) % hits.length;
     setAt(next);
     const index = hits[next];
     if (index === undefined) return;
@@ -155,7 +157,7 @@ export function LogView({
           value={query}
           onChange={(event) => {
             onQuery(event.target.value);
-            setAt(0);
+            setAt(-1);
           }}
           onKeyDown={(event) => {
             if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
@@ -164,11 +166,23 @@ export function LogView({
         />
         <span role="status" className="text-xs text-muted tabular-nums">
           {needle === ""
-            ? `${lines.length.toLocaleString("en")} lines`
+            ? plural(lines.length, "line")
             : hits.length === 0
               ? "no match"
-              : `${Math.min(at + 1, hits.length)} of ${hits.length}`}
+              : at < 0
+                ? plural(hits.length, "match", "matches")
+                : `${Math.min(at + 1, hits.length).toLocaleString("en")} of ${hits.length.toLocaleString("en")}`}
         </span>
+        {hits.length > 0 && (
+          <span className="flex">
+            <IconButton label="Previous match" onClick={() => step(-1)}>
+              <ChevronUp aria-hidden className="size-4" />
+            </IconButton>
+            <IconButton label="Next match" onClick={() => step(1)}>
+              <ChevronDown aria-hidden className="size-4" />
+            </IconButton>
+          </span>
+        )}
         <Chip tone={state === "live" ? "ok" : state === "ended" ? "idle" : "warn"}>{WORDS[state]}</Chip>
         {log.epoch > 1 && <Chip>attempt {log.epoch}</Chip>}
         <div className="ml-auto flex flex-wrap gap-1">
@@ -225,6 +239,11 @@ export function LogView({
         tabIndex={0}
         onWheel={(event) => {
           if (event.deltaY < 0) setFollow(false);
+        }}
+        onTouchMove={() => setFollow(false)}
+        onPointerDown={(event) => {
+          // On its scroll bar.
+          if (event.nativeEvent.offsetX >= event.currentTarget.clientWidth) setFollow(false);
         }}
         onKeyDown={(event) => {
           if (["ArrowUp", "PageUp", "Home"].includes(event.key)) setFollow(false);

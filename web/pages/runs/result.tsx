@@ -5,7 +5,7 @@ import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Figure, Panel } from "../../ui/layout.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Status } from "../../ui/status.tsx";
-import { bytes, duration, percent, score } from "../../ui/words.ts";
+import { bytes, duration, score } from "../../ui/words.ts";
 import { FailurePanel, Verbatim } from "./failure.tsx";
 import { plainText } from "./log-lines.ts";
 
@@ -40,7 +40,7 @@ export function ResultPanel({ run }: { run: Run }) {
   return (
     <div className="flex flex-col gap-4">
       <div className="flex flex-wrap gap-x-8 gap-y-3">
-        <Figure name="Score" value={percent(result.score)} note="weighted mean of the graders" />
+        <Figure name="Score" value={score(result.score)} note="weighted mean of the graders" />
         <Figure name="Exit code" value={result.exitCode ?? "none"} />
         <Figure name="Took" value={duration(result.durationMs)} />
       </div>

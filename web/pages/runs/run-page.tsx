@@ -18,7 +18,7 @@ import { Status } from "../../ui/status.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Elapsed, Time, useNow } from "../../ui/time.tsx";
 import { WaitingPanel } from "../../ui/waiting.tsx";
-import { duration, percent } from "../../ui/words.ts";
+import { duration, plural, score } from "../../ui/words.ts";
 import { AttemptsTimeline } from "./attempts.tsx";
 import { FailurePanel } from "./failure.tsx";
 import { LogView } from "./log-view.tsx";
@@ -102,7 +102,7 @@ export function RunPage() {
       crumbs={[{ label: "Runs", to: "/runs" }]}
       actions={
         <>
-          {(log.state === "reconnecting" || log.state === "polling") && (
+          {run !== undefined && (log.state === "reconnecting" || log.state === "polling") && (
             <span role="status" className="inline-flex items-center gap-1 text-xs text-warn">
               <RefreshCw aria-hidden className="size-3.5 animate-spin" />
               {log.state === "polling" ? "live updates are off, asking instead" : "reconnecting"}
@@ -163,18 +163,22 @@ export function RunPage() {
 function Overview({ run }: { run: Run }) {
   const now = useNow();
   const waited = run.waiting ? `waiting for ${duration(Math.max(0, now - Date.parse(run.createdAt)))}` : null;
+  const notYet = isTerminal(run.status) ? "never" : "not yet";
   return (
-    <div className="grid gap-4 xl:grid-cols-[1fr_22rem]">
+    <div className="grid gap-4 xl:grid-cols-[minmax(0,1fr)_22rem]">
       <div className="flex min-w-0 flex-col gap-4">
         {run.waiting && <WaitingPanel waiting={run.waiting} since={waited} />}
         {run.failure && <FailurePanel failure={run.failure} />}
         {run.result && (
           <Panel title="Measured">
             <div className="flex flex-wrap items-baseline gap-x-6 gap-y-1">
-              <span className="text-xl font-semibold tabular-nums">{percent(run.result.score)}</span>
+              <span className="text-xl font-semibold tabular-nums">
+                <span className="sr-only">Score </span>
+                {score(run.result.score)}
+              </span>
               <span className="text-muted">
-                {run.result.scores.filter(({ pass }) => pass).length} of {run.result.scores.length} graders passed, exit
-                code {run.result.exitCode ?? "none"}, {duration(run.result.durationMs)}
+                {run.result.scores.filter(({ pass }) => pass).length} of {plural(run.result.scores.length, "grader")}{" "}
+                passed, exit code {run.result.exitCode ?? "none"}, {duration(run.result.durationMs)}
               </span>
             </div>
           </Panel>
@@ -186,10 +190,36 @@ function Overview({ run }: { run: Run }) {
       <Panel title="Facts" className="self-start">
         <Facts
           items={[
-            ["Harness", `${run.harness.id}@${run.harness.version}`],
+            [
+              "Harness",
+              <Link
+                key="h"
+                to="/harnesses/$id"
+                params={{ id: run.harness.id }}
+                search={{ version: run.harness.version }}
+                className="underline"
+              >
+                {run.harness.id}@{run.harness.version}
+              </Link>,
+            ],
             ["Target", run.target],
-            ["Runtime", run.runtime ? `${run.runtime.id}@${run.runtime.version}` : "a runner"],
-            ["Ran on", run.provenance?.ranOn ?? "not yet"],
+            [
+              "Runtime",
+              run.runtime ? (
+                <Link
+                  key="r"
+                  to="/runtimes/$id"
+                  params={{ id: run.runtime.id }}
+                  search={{ version: run.runtime.version }}
+                  className="underline"
+                >
+                  {run.runtime.id}@{run.runtime.version}
+                </Link>
+              ) : (
+                "a runner"
+              ),
+            ],
+            ["Ran on", run.provenance?.ranOn ?? run.attempts.at(-1)?.holder ?? notYet],
             [
               "Evidence",
               run.provenance === null
@@ -211,7 +241,7 @@ function Overview({ run }: { run: Run }) {
             ],
             ["Submitted", <Time key="t" at={run.createdAt} />],
             ["By", run.createdBy],
-            ["Started", run.startedAt === null ? "not yet" : <Time key="t" at={run.startedAt} />],
+            ["Started", run.startedAt === null ? notYet : <Time key="t" at={run.startedAt} />],
             ["Ran for", run.startedAt === null ? "–" : <Elapsed key="t" from={run.startedAt} to={run.finishedAt} />],
           ]}
         />

@@ -9,6 +9,7 @@ import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Status, statusWord } from "../../ui/status.tsx";
 import { Elapsed, Time } from "../../ui/time.tsx";
@@ -22,7 +23,7 @@ const COLUMNS: readonly Column<Run>[] = [
     header: "Case",
     cell: (run) => (
       <Link to="/runs/$id" params={{ id: run.id }} className="font-medium hover:underline">
-        {run.caseId}
+        <Name className="max-sm:max-w-36 xl:max-w-56">{run.caseId}</Name>
         {run.trial > 1 && <span className="font-normal text-faint"> · trial {run.trial}</span>}
       </Link>
     ),
@@ -38,13 +39,22 @@ const COLUMNS: readonly Column<Run>[] = [
             <WaitingWord waiting={run.waiting} />
           </span>
         )}
-        {run.failure && <code className="text-xs text-bad">{run.failure.code}</code>}
+        {run.failure && (
+          <code className="text-xs text-bad max-sm:hidden" title={run.failure.message}>
+            {run.failure.code}
+          </code>
+        )}
       </span>
     ),
   },
   { id: "score", header: "Score", numeric: true, from: "sm", cell: (run) => score(run.result?.score) },
-  { id: "harness", header: "Harness", from: "md", cell: (run) => `${run.harness.id}@${run.harness.version}` },
-  { id: "target", header: "Target", from: "sm", cell: (run) => run.target },
+  {
+    id: "harness",
+    header: "Harness",
+    from: "md",
+    cell: (run) => <Name className="xl:max-w-36">{`${run.harness.id}@${run.harness.version}`}</Name>,
+  },
+  { id: "target", header: "Target", from: "sm", cell: (run) => <Name className="xl:max-w-36">{run.target}</Name> },
   {
     id: "took",
     header: "Took",

@@ -271,7 +271,9 @@ function nodeColumns(look: Inspection, cordon: ((node: NodeView) => void) | unde
       ? [
           {
             id: "act",
-            header: "Control",
+            header: "Actions",
+            quiet: true,
+            numeric: true,
             cell: (node: NodeView) => (
               <Button small kind="quiet" onClick={() => cordon(node)}>
                 {node.schedulable ? "Cordon" : "Uncordon"}
@@ -300,7 +302,9 @@ function workloadColumns(stop: ((unit: WorkloadView) => void) | undefined): read
       ? [
           {
             id: "act",
-            header: "Control",
+            header: "Actions",
+            quiet: true,
+            numeric: true,
             cell: (unit: WorkloadView) => (
               <Button
                 small

@@ -134,7 +134,7 @@ function Capabilities({ field, value, error, onChange }: Props) {
   const chosen = Array.isArray(value) ? (value as string[]) : [];
   return (
     <fieldset className="flex flex-col gap-1">
-      <legend className="font-medium">
+      <legend className="mb-1 font-medium">
         {field.label} <span className="font-normal text-faint">optional</span>
       </legend>
       <div className="flex flex-wrap gap-x-3 gap-y-1">
@@ -229,7 +229,7 @@ function Rows({
   const blank: Row = Object.fromEntries(columns.filter(({ required }) => required).map(({ name }) => [name, ""]));
   return (
     <fieldset className="flex min-w-0 flex-col gap-1.5">
-      <legend className="font-medium">
+      <legend className="mb-1 font-medium">
         {legend} <span className="font-normal text-faint">optional</span>
       </legend>
       {rows.map((row, at) => (

@@ -17,15 +17,15 @@ import { Chip, Dot, Tag } from "../../ui/status.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { Time } from "../../ui/time.tsx";
 import { WaitingWord } from "../../ui/waiting.tsx";
-import { duration, memory } from "../../ui/words.ts";
-import { useArchive } from "../library/use-archive.ts";
+import { duration, memory, plural } from "../../ui/words.ts";
+import { useArchive, versionShown } from "../library/use-archive.ts";
 import { Versions } from "../library/versions.tsx";
 import { ClusterPanel } from "./cluster-panel.tsx";
 import { differences } from "./diff.ts";
 import { DiffTable } from "./diff-table.tsx";
 import { type Draft, type RuntimeKind, read, SECTIONS } from "./fields.ts";
+import { healthOf, lanesOf } from "./health.ts";
 import { RelayState } from "./relay-state.tsx";
-import { healthOf, lanesOf } from "./runtimes-page.tsx";
 
 type TabId = "overview" | "cluster" | "queue" | "versions";
 const CRUMBS = [{ label: "Runtimes", to: "/runtimes" }];
@@ -36,7 +36,9 @@ export function RuntimePage() {
   const search = runtimeRoute.useSearch();
   const navigate = useNavigate({ from: "/runtimes/$id" });
   const may = useMay();
-  const version = search.version ?? "latest";
+  const list = useAll("list_runtimes", { query: { archived: "true" } }, { every: 10_000 });
+  const item = list.data?.find((each) => each.id === id);
+  const version = versionShown(search.version, item);
   const entry = useRead("get_runtime", { params: { id, version } });
   // The cluster's tab asks; the header says the same as it, and the newer of its answer and the last exchange elsewhere.
   const look = useRead(
@@ -44,8 +46,7 @@ export function RuntimePage() {
     { params: { id, version: entry.data?.version ?? version } },
     { enabled: false },
   );
-  const list = useAll("list_runtimes", { query: { archived: "true" } }, { every: 10_000 });
-  const item = list.data?.find((each) => each.id === id);
+  const queue = useRead("get_queue", { query: { target: id, limit: 1 } }, { every: 10_000 });
   const [ask, setAsk] = useState<Confirmation | null>(null);
   const archiving = useArchive("runtime", id);
   const tab: TabId = search.tab ?? "overview";
@@ -61,7 +62,7 @@ export function RuntimePage() {
   if (entry.data === undefined)
     return (
       <Page title={id} crumbs={CRUMBS}>
-        {entry.error ? (
+        {entry.error && !list.isPending ? (
           <ErrorState error={entry.error} retry={() => void entry.refetch()} />
         ) : (
           <Skeleton className="h-64 w-full" />
@@ -71,7 +72,11 @@ export function RuntimePage() {
   const spec = entry.data.spec as Draft;
   const checkedAt = item?.health?.checkedAt ?? null;
   const newer = look.data && (checkedAt === null || Date.parse(look.data.readAt) > Date.parse(checkedAt));
-  const words = healthOf(item?.health ?? null, newer || tab === "cluster" ? look.data : undefined);
+  const words = healthOf(
+    item?.health ?? null,
+    lanesOf(queue.data?.lanes ?? [], id),
+    newer || tab === "cluster" ? look.data : undefined,
+  );
   const askArchive = (one: string | undefined) =>
     setAsk({
       title: one === undefined ? "Archive this runtime?" : "Archive this version?",
@@ -98,7 +103,7 @@ export function RuntimePage() {
       }
       actions={
         <>
-          {may("run_scorecard") && (
+          {may("run_scorecard") && !entry.data.archived && (
             <Link to="/scorecards/new" search={{ runtime: id }} className={buttonClass()}>
               <Play aria-hidden className="size-3.5" />
               Run a scorecard here
@@ -216,7 +221,8 @@ function QueueOf({ id }: { id: string }) {
   return (
     <div className="flex flex-col gap-4">
       {lanes.map((lane) => (
-        <Panel key={lane.lane} title={lane.lane}>
+        // The lane as people name it: without the kind and the owner that the Scheduler puts before it.
+        <Panel key={lane.lane} title={lane.lane.replace(/^rt:[^:]*:/, "")}>
           <div className="flex flex-wrap items-center gap-x-8 gap-y-2">
             <Meter
               label="Slots in use"
@@ -233,9 +239,10 @@ function QueueOf({ id }: { id: string }) {
               />
             )}
             <span className="text-muted">
-              {lane.queued} queued{lane.queued > 0 && `, the oldest for ${duration(lane.oldestSec * 1_000)}`}
+              {plural(lane.queued, "run")} waiting
+              {lane.queued > 0 && `, the oldest for ${duration(lane.oldestSec * 1_000)}`}
             </span>
-            {lane.health.detail !== null && <span className="text-warn">{lane.health.detail}</span>}
+            {lane.health.detail !== null && <span className="text-bad">{lane.health.detail}</span>}
           </div>
         </Panel>
       ))}

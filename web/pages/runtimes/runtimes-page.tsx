@@ -1,7 +1,7 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Server } from "lucide-react";
 import { useMemo } from "react";
-import { type Item, type Output, useAll, useRead } from "../../api/queries.ts";
+import { type Item, useAll, useRead } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { runtimesRoute } from "../../routes/compute.tsx";
 import { usePageActions } from "../../shell/actions.ts";
@@ -11,14 +11,15 @@ import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
 import { Meter } from "../../ui/meter.tsx";
+import { Name } from "../../ui/name.tsx";
 import { Empty } from "../../ui/states.tsx";
-import { Chip, Dot, Tag, type Tone } from "../../ui/status.tsx";
+import { Chip, Dot, Tag } from "../../ui/status.tsx";
 import { Time } from "../../ui/time.tsx";
-import { duration, memory } from "../../ui/words.ts";
+import { duration, memory, plural } from "../../ui/words.ts";
+import { healthOf, type Lane, lanesOf } from "./health.ts";
 import { RelayState } from "./relay-state.tsx";
 
 type Runtime = Item<"list_runtimes">;
-type Lane = Output<"get_queue">["lanes"][number];
 interface Row {
   runtime: Runtime;
   lanes: readonly Lane[];
@@ -27,33 +28,8 @@ interface Row {
 /** Queued work that has waited longer is pointed out. */
 const LATE_SEC = 600;
 
-interface HealthWords {
-  tone: Tone;
-  word: string;
-  help: string;
-}
-
-const HEALTH = {
-  ok: { tone: "ok", word: "Ready", help: "The last exchange worked; work starts as slots come free" },
-  degraded: { tone: "warn", word: "Degraded", help: "Some calls fail; running work goes on, new work starts slower" },
-  open: { tone: "bad", word: "Not answering", help: "Nothing new starts until it answers; running work is left alone" },
-  unknown: { tone: "idle", word: "Not looked at", help: "Nothing has run there yet, and no test was made" },
-} satisfies Record<string, HealthWords>;
-
-/** @param look what an inspection just found; it is believed over an exchange of before */
-export function healthOf(health: Runtime["health"], look?: { reachable: boolean; detail: string }): HealthWords {
-  const state = health?.state ?? "unknown";
-  if (look && !look.reachable) return { ...HEALTH.open, help: look.detail };
-  if (look && (state === "unknown" || state === "open")) return { tone: "ok", word: "Answers", help: look.detail };
-  return { ...HEALTH[state], help: health?.detail ?? HEALTH[state].help };
-}
-
 const sum = (lanes: readonly Lane[], of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0);
-
-/** Lanes of all versions of one runtime: they share one envelope. */
-export const lanesOf = (lanes: readonly Lane[], id: string): Lane[] =>
-  lanes.filter(({ target }) => target.split("@", 1)[0] === id);
 
 const COLUMNS: readonly Column<Row>[] = [
   {
@@ -65,7 +41,7 @@ const COLUMNS: readonly Column<Row>[] = [
       return (
         <span className="flex items-center gap-2">
           <Link to="/runtimes/$id" params={{ id: runtime.id }} className="font-medium hover:underline">
-            {runtime.id}
+            <Name>{runtime.id}</Name>
           </Link>
           {runtime.owner === "_shared" && <Tag>shared</Tag>}
           {runtime.archived && <Tag>archived</Tag>}
@@ -81,15 +57,16 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     id: "kind",
     header: "Kind",
+    from: "sm",
     sortBy: ({ runtime }) => runtime.kind,
     cell: ({ runtime }) => <Chip>{runtime.kind}</Chip>,
   },
   {
     id: "health",
     header: "Health",
-    sortBy: ({ runtime }) => runtime.health?.state ?? "unknown",
-    cell: ({ runtime }) => {
-      const words = healthOf(runtime.health);
+    sortBy: ({ runtime, lanes }) => healthOf(runtime.health, lanes).word,
+    cell: ({ runtime, lanes }) => {
+      const words = healthOf(runtime.health, lanes);
       return (
         <span className="flex items-center gap-2">
           <Dot tone={words.tone} title={words.help}>
@@ -136,7 +113,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     id: "queued",
-    header: "Queued",
+    header: "Waiting",
     numeric: true,
     sortBy: ({ lanes }) => sum(lanes, ({ queued }) => queued),
     cell: ({ lanes }) => sum(lanes, ({ queued }) => queued).toLocaleString("en"),
@@ -145,14 +122,14 @@ const COLUMNS: readonly Column<Row>[] = [
     id: "version",
     header: "Version",
     from: "md",
-    cell: ({ runtime }) => <Tag title={`${runtime.versions.length} versions`}>{runtime.latest ?? "archived"}</Tag>,
+    cell: ({ runtime }) => <Tag title={plural(runtime.versions.length, "version")}>{runtime.latest ?? "archived"}</Tag>,
   },
   {
     id: "capabilities",
     header: "Capabilities",
     from: "xl",
     cell: ({ runtime }) => (
-      <span className="flex gap-1">
+      <span className="flex items-center gap-1">
         {runtime.capabilities.map((name) => (
           <Tag key={name}>{name}</Tag>
         ))}
@@ -211,6 +188,7 @@ export function RuntimesPage() {
         />
         <FilterSelect
           label="Archived"
+          usual="hidden"
           value={search.archived}
           options={[{ value: "true", label: "shown too" }]}
           onChange={(archived) => set({ archived })}

@@ -181,13 +181,13 @@ export function ComparePage() {
               <div>
                 A{" "}
                 <Link to="/scorecards/$id" params={{ id: data.a.id }} className="underline">
-                  {titleOf(data.a)}
+                  {titleOf(data.a)} {data.a.harness.version}
                 </Link>
               </div>
               <div className="mt-1">
                 B{" "}
                 <Link to="/scorecards/$id" params={{ id: data.b.id }} className="underline">
-                  {titleOf(data.b)}
+                  {titleOf(data.b)} {data.b.harness.version}
                 </Link>
               </div>
             </div>

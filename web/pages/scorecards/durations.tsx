@@ -25,21 +25,34 @@ export function Durations({ cells }: { cells: readonly Cell[] | undefined }) {
   const words = bins.map(({ from, to, count }) => `${duration(from)} to ${duration(to)}: ${count}`).join("; ");
   return (
     <Panel title={`Durations of ${plural(measured.length, "measured run")}`}>
-      <div role="img" aria-label={`Runs by duration. ${words}`} className="flex h-48 items-end gap-px">
-        {bins.map(({ from, to, count }) => (
-          <div
-            key={from}
-            title={`${duration(from)} to ${duration(to)}: ${plural(count, "run")}`}
-            className="flex h-full flex-1 items-end hover:bg-hover"
-          >
+      <div className="flex gap-2">
+        <div
+          aria-hidden
+          className="flex shrink-0 flex-col justify-between text-right text-xs leading-none text-muted tabular-nums"
+        >
+          <span>{plural(most, "run")}</span>
+          <span>0</span>
+        </div>
+        <div
+          role="img"
+          aria-label={`Runs by duration. ${words}`}
+          className="flex h-48 min-w-0 flex-1 items-end gap-px border-t border-b border-line"
+        >
+          {bins.map(({ from, to, count }) => (
             <div
-              className="w-full rounded-t-sm bg-accent-solid"
-              style={{ height: count === 0 ? 0 : `max(2px, ${(count / most) * 100}%)` }}
-            />
-          </div>
-        ))}
+              key={from}
+              title={`${duration(from)} to ${duration(to)}: ${plural(count, "run")}`}
+              className="flex h-full flex-1 items-end hover:bg-hover"
+            >
+              <div
+                className="w-full rounded-t-sm bg-accent-solid"
+                style={{ height: count === 0 ? 0 : `max(2px, ${(count / most) * 100}%)` }}
+              />
+            </div>
+          ))}
+        </div>
       </div>
-      <div aria-hidden className="mt-1 flex justify-between border-t border-line pt-1 text-xs text-muted tabular-nums">
+      <div aria-hidden className="mt-1 flex justify-between pl-12 text-xs text-muted tabular-nums">
         <span>{duration(0)}</span>
         <span>{duration((bins.at(-1)?.to ?? 0) / 2)}</span>
         <span>{duration(bins.at(-1)?.to ?? 0)}, and beyond</span>

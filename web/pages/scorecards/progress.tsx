@@ -17,7 +17,7 @@ export function MiniProgress({ progress }: { progress: Progress }) {
   const ended = progress.succeeded + progress.failed + progress.cancelled;
   return (
     <span className="flex items-center gap-2">
-      <span aria-hidden className="flex h-1.5 w-20 overflow-hidden rounded-full bg-idle-soft">
+      <span aria-hidden className="flex h-1.5 w-16 overflow-hidden rounded-full bg-idle-soft">
         {PARTS.map(([name, tone]) => (
           <span
             key={name}

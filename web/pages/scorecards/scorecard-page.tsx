@@ -84,7 +84,7 @@ export function ScorecardPage() {
       crumbs={[{ label: "Scorecards", to: "/scorecards" }]}
       actions={
         <>
-          {(live === "reconnecting" || live === "polling") && (
+          {card !== undefined && (live === "reconnecting" || live === "polling") && (
             <span role="status" className="inline-flex items-center gap-1 text-xs text-warn">
               <RefreshCw aria-hidden className="size-3.5 animate-spin" />
               {live === "polling" ? "live updates are off, asking instead" : "reconnecting"}
@@ -124,7 +124,7 @@ export function ScorecardPage() {
           value={tab}
           onChange={(next) => set({ tab: next === "cases" ? undefined : next })}
           tabs={[
-            { id: "cases", label: "Cases", count: card?.progress.total },
+            { id: "cases", label: "Cases", count: card && Math.round(card.progress.total / card.trials) },
             { id: "failures", label: "Failures", count: failed },
             { id: "heat", label: "Heat grid" },
             { id: "durations", label: "Durations" },

@@ -3,6 +3,7 @@ import { Gauge, GitCompare, Plus } from "lucide-react";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { isTerminal } from "../../../contracts/run-states.ts";
 import type { Scorecard } from "../../../contracts/scorecard.ts";
+import { patiently } from "../../api/chunks.ts";
 import { usePages, useRead } from "../../api/queries.ts";
 import { useMay } from "../../api/session.ts";
 import { scorecardsRoute } from "../../routes/evaluate.tsx";
@@ -12,6 +13,7 @@ import type { Column } from "../../ui/data-table.tsx";
 import { FilterSelect } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { Empty, Skeleton } from "../../ui/states.tsx";
 import { Status } from "../../ui/status.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
@@ -20,7 +22,7 @@ import { percent, score } from "../../ui/words.ts";
 import { titleOf } from "./cells.ts";
 import { MiniProgress, RateBar, shownStatus, unmeasured } from "./progress.tsx";
 
-const Trend = lazy(() => import("./trend.tsx"));
+const Trend = lazy(() => patiently(() => import("./trend.tsx")));
 const STATUSES = ["queued", "running", "succeeded", "failed", "cancelled"] as const;
 const STATUS_WORDS = {
   queued: "queued",
@@ -53,7 +55,7 @@ function columns(chosen: readonly string[], choose: (id: string) => void): reado
       header: "Dataset × harness",
       cell: (card) => (
         <Link to="/scorecards/$id" params={{ id: card.id }} className="font-medium hover:underline">
-          {titleOf(card)}
+          <Name className="xl:max-w-48">{titleOf(card)}</Name>
           <span className="font-normal text-faint max-lg:hidden">
             {" "}
             {card.dataset.version} × {card.harness.version}
@@ -73,7 +75,7 @@ function columns(chosen: readonly string[], choose: (id: string) => void): reado
         ) : (
           <span className="flex items-center gap-2">
             <span className="w-14 text-right tabular-nums">{percent(rate)}</span>
-            <RateBar rate={rate} interval={card.summary?.passRateInterval ?? null} className="max-sm:!hidden" />
+            <RateBar rate={rate} interval={card.summary?.passRateInterval ?? null} className="!w-16 max-sm:!hidden" />
           </span>
         );
       },
@@ -93,7 +95,7 @@ function columns(chosen: readonly string[], choose: (id: string) => void): reado
       id: "targets",
       header: "Targets",
       from: "xl",
-      cell: (card) => <span className="text-muted">{card.targets.join(", ")}</span>,
+      cell: (card) => <Name className="text-muted xl:max-w-24">{card.targets.join(", ")}</Name>,
     },
     {
       id: "took",
@@ -106,6 +108,7 @@ function columns(chosen: readonly string[], choose: (id: string) => void): reado
       id: "created",
       header: "Started",
       numeric: true,
+      from: "sm",
       cell: (card) => <Time at={card.createdAt} className="text-muted" />,
     },
   ];

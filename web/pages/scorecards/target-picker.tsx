@@ -1,6 +1,6 @@
 import { cx } from "../../ui/class.ts";
 import { Chip, Dot, Tag } from "../../ui/status.tsx";
-import type { Choice, Preview } from "./predict.ts";
+import { type Choice, type Preview, slotsOf } from "./predict.ts";
 
 export interface Picked {
   /** cases: as each case says, else the deployment's own; auto: every capable runtime; named: these. */
@@ -26,7 +26,17 @@ function Reach({ choice }: { choice: Choice }) {
 }
 
 /** One place. One that cannot run the cases stays to be seen, says what it lacks, and can be reached by the keyboard. */
-function Row({ choice, checked, onToggle }: { choice: Choice; checked: boolean; onToggle: () => void }) {
+function Row({
+  choice,
+  slots,
+  checked,
+  onToggle,
+}: {
+  choice: Choice;
+  slots: Choice["slots"];
+  checked: boolean;
+  onToggle: () => void;
+}) {
   const id = `target-${choice.target.replaceAll(/[^a-z0-9-]/gi, "-")}`;
   return (
     <li className={cx(ROW, !choice.ok && "bg-sunken")}>
@@ -40,7 +50,7 @@ function Row({ choice, checked, onToggle }: { choice: Choice; checked: boolean; 
           if (choice.ok) onToggle();
         }}
       />
-      <label htmlFor={id} className={cx("font-medium", !choice.ok && "text-faint")}>
+      <label htmlFor={id} className={cx("font-medium wrap-anywhere", !choice.ok && "text-faint")}>
         {choice.label}
       </label>
       <span id={`${id}-facts`} className="flex flex-wrap items-center gap-x-3 gap-y-0.5 text-muted">
@@ -52,9 +62,9 @@ function Row({ choice, checked, onToggle }: { choice: Choice; checked: boolean; 
             {choice.reason}
           </Chip>
         )}
-        {choice.ok && choice.slots && choice.slots.total > 0 && (
+        {choice.ok && slots && slots.total > 0 && (
           <span className="text-xs tabular-nums">
-            {Math.max(0, choice.slots.total - choice.slots.inFlight)} of {choice.slots.total} free
+            {Math.max(0, slots.total - slots.inFlight)} of {slots.total} free
           </span>
         )}
         {choice.ok && <span className="text-xs tabular-nums">{choice.queued} waiting</span>}
@@ -141,6 +151,7 @@ export function TargetPicker({
                         <Row
                           key={choice.target}
                           choice={choice}
+                          slots={slotsOf(choice, preview.targets)}
                           checked={value.mode === "named" && value.targets.includes(choice.target)}
                           onToggle={() => toggle(choice.target)}
                         />

@@ -7,6 +7,8 @@ import { CopyButton } from "../../ui/copy.tsx";
 import type { Column } from "../../ui/data-table.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
+import { SearchBox } from "../../ui/search-box.tsx";
 import { Empty } from "../../ui/states.tsx";
 import { Time } from "../../ui/time.tsx";
 
@@ -14,16 +16,28 @@ type Row = Item<"list_audit">;
 
 const COLUMNS: readonly Column<Row>[] = [
   { id: "at", header: "When", cell: (row) => <Time at={row.at} /> },
-  { id: "actor", header: "Who", cell: (row) => <span className="font-medium">{row.actor}</span> },
+  { id: "actor", header: "Who", cell: (row) => <Name className="font-medium">{row.actor}</Name> },
   { id: "action", header: "Did", cell: (row) => <code className="text-xs">{row.action}</code> },
-  { id: "target", header: "To", cell: (row) => row.target ?? "–" },
+  {
+    id: "target",
+    header: "To",
+    // Of some there is no page: where it is narrow, the table is moved to read it.
+    cell: (row) =>
+      row.target === null ? "–" : <Name className="max-sm:max-w-none max-sm:!whitespace-nowrap">{row.target}</Name>,
+  },
   {
     id: "detail",
     header: "Detail",
     from: "lg",
     className: "max-w-96 truncate",
     cell: (row) =>
-      row.detail === null ? "" : <code className="text-xs text-muted">{JSON.stringify(row.detail)}</code>,
+      row.detail === null ? (
+        ""
+      ) : (
+        <code className="text-xs text-muted" title={JSON.stringify(row.detail)}>
+          {JSON.stringify(row.detail)}
+        </code>
+      ),
   },
   {
     id: "request",
@@ -56,15 +70,11 @@ export function AuditPage() {
   );
   return (
     <Page title="Audit">
-      <input
-        type="search"
-        aria-label="Find in what is loaded"
-        placeholder="Find a person, an action or a thing"
-        defaultValue={q ?? ""}
-        onChange={(event) =>
-          void navigate({ search: (old) => ({ ...old, q: event.target.value || undefined }), replace: true })
-        }
-        className="mb-3 h-7 w-72 max-w-full rounded-md border border-line-strong bg-surface px-2"
+      <SearchBox
+        label="Find a person, an action or a thing"
+        value={q ?? ""}
+        onChange={(next) => void navigate({ search: (old) => ({ ...old, q: next || undefined }), replace: true })}
+        className="mb-3 w-72 max-w-full"
       />
       <ListTable
         label="Audit"

@@ -13,6 +13,7 @@ import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Field, Input, Select } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState } from "../../ui/states.tsx";
 import { Chip } from "../../ui/status.tsx";
@@ -43,7 +44,9 @@ export function KeysPage() {
       sortBy: (key) => key.name,
       cell: (key) => (
         <span className="flex items-center gap-2">
-          <span className="font-medium">{key.name}</span>
+          <Name wrapped className="font-medium">
+            {key.name}
+          </Name>
           {key.personal && <Chip title="Acts as the person who made it">personal</Chip>}
         </span>
       ),
@@ -55,6 +58,7 @@ export function KeysPage() {
       id: "used",
       header: "Last used",
       numeric: true,
+      from: "sm",
       sortBy: (key) => (key.lastUsedAt === null ? 0 : Date.parse(key.lastUsedAt)),
       cell: (key) =>
         key.lastUsedAt === null ? <span className="text-faint">never</span> : <Time at={key.lastUsedAt} />,
@@ -71,7 +75,9 @@ export function KeysPage() {
       ? [
           {
             id: "act",
-            header: "Control",
+            header: "Actions",
+            quiet: true,
+            numeric: true,
             cell: (key: ApiKey) => (
               <Button
                 small

@@ -11,6 +11,7 @@ import { Confirm, type Confirmation, Modal } from "../../ui/dialog.tsx";
 import { Field, Input, Select } from "../../ui/field.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty, ErrorState } from "../../ui/states.tsx";
 import { Chip } from "../../ui/status.tsx";
@@ -66,7 +67,9 @@ export function MembersPage() {
       sortBy: (member) => member.subject,
       cell: (member) => (
         <span className="flex items-center gap-2">
-          <span className="font-medium">{member.subject}</span>
+          <Name wrapped className="font-medium">
+            {member.subject}
+          </Name>
           {member.subject === me.subject && <Chip tone="accent">you</Chip>}
         </span>
       ),
@@ -101,6 +104,7 @@ export function MembersPage() {
       id: "since",
       header: "Since",
       numeric: true,
+      from: "sm",
       sortBy: (member) => Date.parse(member.createdAt),
       cell: (member) => <Time at={member.createdAt} />,
     },
@@ -108,7 +112,9 @@ export function MembersPage() {
       ? [
           {
             id: "act",
-            header: "Control",
+            header: "Actions",
+            quiet: true,
+            numeric: true,
             cell: (member: Member) => (
               <Button
                 small

@@ -10,6 +10,7 @@ import type { Column } from "../../ui/data-table.tsx";
 import { Confirm, type Confirmation } from "../../ui/dialog.tsx";
 import { Page } from "../../ui/layout.tsx";
 import { ListTable } from "../../ui/list-table.tsx";
+import { Name } from "../../ui/name.tsx";
 import { notify } from "../../ui/notify.ts";
 import { Empty } from "../../ui/states.tsx";
 import { Chip, Tag } from "../../ui/status.tsx";
@@ -48,7 +49,13 @@ export function SecretsPage() {
       id: "name",
       header: "Name",
       sortBy: (one) => one.name,
-      cell: (one) => <code className="font-medium">{one.name}</code>,
+      cell: (one) => (
+        <code>
+          <Name wrapped className="font-medium">
+            {one.name}
+          </Name>
+        </code>
+      ),
     },
     {
       id: "use",
@@ -92,6 +99,7 @@ export function SecretsPage() {
       id: "updated",
       header: "Changed",
       numeric: true,
+      from: "sm",
       sortBy: (one) => (one.updatedAt === null ? 0 : Date.parse(one.updatedAt)),
       cell: (one) => (one.updatedAt === null ? "–" : <Time at={one.updatedAt} />),
     },
@@ -99,12 +107,14 @@ export function SecretsPage() {
       ? [
           {
             id: "act",
-            header: "Control",
+            header: "Actions",
+            quiet: true,
+            numeric: true,
             cell: (one: Secret) =>
               one.source === "worker" ? (
                 <span className="text-xs text-faint">by deployment</span>
               ) : (
-                <span className="flex gap-1">
+                <span className="inline-flex gap-1">
                   <Button small kind="quiet" onClick={() => setOpen({ rotating: one })}>
                     Rotate
                   </Button>
