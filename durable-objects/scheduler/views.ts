@@ -145,8 +145,14 @@ function count(lanes: Map<string, LaneSums>, state: State, entry: Entry): void {
     if (sums.oldest === 0 || entry.enqueuedAt < sums.oldest) sums.oldest = entry.enqueuedAt;
     return;
   }
+  take(sums, entry);
+  // A pool's slots are those of its machines.
+  if (!push && runner !== null) take(sumsOf(lanes, runnerLane(state, null), runnerTarget(state, null)), entry);
+}
+
+function take(sums: LaneSums, { demand }: Entry): void {
   sums.inFlight += 1;
-  const { memoryMb, cpu } = entry.demand.ask;
+  const { memoryMb, cpu } = demand.ask;
   if (memoryMb.declared) sums.memoryMb += memoryMb.value;
   if (cpu.declared) sums.cpu += cpu.value;
 }

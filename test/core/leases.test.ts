@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runnerViews } from "../../durable-objects/scheduler/views.ts";
+import { queueView, runnerViews } from "../../durable-objects/scheduler/views.ts";
 import {
   acceptedOf,
   commandsOf,
@@ -252,6 +252,16 @@ test("where nothing was handed over, nothing ran", () => {
   } as const;
   lab.turn({ type: "reject", items: [{ ...ref, failure }] });
   expect(only(lab.settlements)).toMatchObject({ status: "failed", provenance: null });
+});
+
+test("what a machine runs is in flight at it and at its pool", () => {
+  const lab = runnerLab();
+  running(lab, { memoryMb: 512 });
+  const { lanes } = queueView(lab.state, { workspace: null, target: null, limit: 10, after: null }, 1, lab.now);
+  expect(lanes.map(({ lane, slots }) => [lane, slots.inFlight, slots.total])).toEqual([
+    [lab.object, 1, 4],
+    [`${lab.object}:rnr-1`, 1, 4],
+  ]);
 });
 
 test("a process that never asked for work has no slots; one that holds something has, after a reload too", () => {

@@ -145,9 +145,8 @@ test("what will happen is said in figures", () => {
   const off = { ...preview, targets: [choice({ online: false, queued: 0, slots: null })] };
   expect(predict(off, ["gpu"], 4, undefined)[1]).toContain("offline");
   const mine = { group: "own-runners", queued: 0 } as const;
-  const pool = choice({ ...mine, target: "self", kind: "pool", label: "Any", slots: { total: 6, inFlight: 0 } });
-  const box = choice({ ...mine, target: "self:rnr-a", kind: "runner", label: "box", slots: { total: 6, inFlight: 2 } });
-  expect(predict({ ...preview, targets: [pool, box] }, ["self"], 4, undefined)[1]).toBe(
+  const pool = choice({ ...mine, target: "self", kind: "pool", label: "Any", slots: { total: 6, inFlight: 2 } });
+  expect(predict({ ...preview, targets: [pool] }, ["self"], 4, undefined)[1]).toBe(
     "On Any 4 of 6 slots are free, and nothing waits there.",
   );
 });

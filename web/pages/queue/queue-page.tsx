@@ -27,14 +27,6 @@ type Entry = Queue["entries"][number];
 
 const isOfMachines = ({ target }: Lane): boolean => target === "self" || target.startsWith("self:");
 
-/** A pool with what its machines run: the API counts a run at the machine that has taken it. */
-function withMachines(lane: Lane, all: readonly Lane[]): Lane {
-  const taken = all
-    .filter((other) => other.lane.startsWith(`${lane.lane}:`))
-    .reduce((sum, { slots }) => sum + slots.inFlight, 0);
-  return taken === 0 ? lane : { ...lane, slots: { ...lane.slots, inFlight: lane.slots.inFlight + taken } };
-}
-
 /** The queue with a run at the head of its target; what each waits for comes with the answer. */
 function promoted(queue: Queue, id: string | undefined): Queue {
   const moved = queue.entries.find(({ runId }) => runId === id);
@@ -104,8 +96,7 @@ export function QueuePage() {
   // takes no work, so it is not a place that is free.
   const lanes = data?.lanes
     .filter((lane) => !lane.target.includes("rnr-") || lane.queued > 0)
-    .filter((lane) => !runtimeOf(lane)?.archived || lane.queued + lane.slots.inFlight > 0)
-    .map((lane) => withMachines(lane, data.lanes));
+    .filter((lane) => !runtimeOf(lane)?.archived || lane.queued + lane.slots.inFlight > 0);
   const wordsOf = (lane: Lane): HealthWords | null => {
     if (isOfMachines(lane)) return machinesOf(lane);
     return runtimes.data === undefined ? null : healthOf(runtimeOf(lane)?.health ?? null, [lane]);

@@ -5,15 +5,6 @@ import { duration, plural } from "../../ui/words.ts";
 export type Preview = Output<"preview_scorecard">;
 export type Choice = Preview["targets"][number];
 
-/** The slots of a place. What its machines run counts at them, not in the figure of their pool. */
-export function slotsOf(choice: Choice, all: readonly Choice[]): Choice["slots"] {
-  if (choice.kind !== "pool" || choice.slots === null) return choice.slots;
-  const taken = all
-    .filter(({ group, kind }) => group === choice.group && kind === "runner")
-    .reduce((sum, { slots }) => sum + (slots?.inFlight ?? 0), 0);
-  return { ...choice.slots, inFlight: choice.slots.inFlight + taken };
-}
-
 /** What will happen when it is submitted now, in sentences. */
 export function predict(
   preview: Preview,
@@ -28,7 +19,7 @@ export function predict(
       : `${plural(preview.runs, "run")}: ${plural(preview.cases, "case")} × ${plural(perCase, "trial")}.`,
   ];
   const chosen = targets.flatMap((target) => preview.targets.find((choice) => choice.target === target) ?? []);
-  for (const choice of chosen) out.push(effectOn({ ...choice, slots: slotsOf(choice, preview.targets) }));
+  for (const choice of chosen) out.push(effectOn(choice));
   const slots = chosen.reduce((sum, choice) => sum + (choice.slots?.total ?? 0), 0);
   const atOnce = Math.max(1, Math.min(concurrency, slots || concurrency, preview.runs));
   const p50 = last?.summary?.durationMs.p50;

@@ -1,6 +1,6 @@
 import { cx } from "../../ui/class.ts";
 import { Chip, Dot, Tag } from "../../ui/status.tsx";
-import { type Choice, type Preview, slotsOf } from "./predict.ts";
+import type { Choice, Preview } from "./predict.ts";
 
 export interface Picked {
   /** cases: as each case says, else the deployment's own; auto: every capable runtime; named: these. */
@@ -26,17 +26,8 @@ function Reach({ choice }: { choice: Choice }) {
 }
 
 /** One place. One that cannot run the cases stays to be seen, says what it lacks, and can be reached by the keyboard. */
-function Row({
-  choice,
-  slots,
-  checked,
-  onToggle,
-}: {
-  choice: Choice;
-  slots: Choice["slots"];
-  checked: boolean;
-  onToggle: () => void;
-}) {
+function Row({ choice, checked, onToggle }: { choice: Choice; checked: boolean; onToggle: () => void }) {
+  const { slots } = choice;
   const id = `target-${choice.target.replaceAll(/[^a-z0-9-]/gi, "-")}`;
   return (
     <li className={cx(ROW, !choice.ok && "bg-sunken")}>
@@ -151,7 +142,6 @@ export function TargetPicker({
                         <Row
                           key={choice.target}
                           choice={choice}
-                          slots={slotsOf(choice, preview.targets)}
                           checked={value.mode === "named" && value.targets.includes(choice.target)}
                           onToggle={() => toggle(choice.target)}
                         />
