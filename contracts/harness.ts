@@ -16,10 +16,13 @@ const shellText = (max: number) =>
     .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
 
 const Shell = shellText(65_536).refine((text) => text.trim() !== "", "must not be blank");
-const EnvValue = z.union([
-  shellText(32_768).describe("Literal value"),
-  z.strictObject({ secretRef: SecretName }).describe("Value of a stored secret of use 'job'"),
-]);
+const EnvValue = z.union(
+  [
+    shellText(32_768).describe("Literal value"),
+    z.strictObject({ secretRef: SecretName }).describe("Value of a stored secret of use 'job'"),
+  ],
+  'must be a text, or {"secretRef": "NAME"} for a stored secret',
+);
 
 const Env = z
   .record(EnvName, EnvValue)
