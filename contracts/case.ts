@@ -168,3 +168,13 @@ export function datasetIssues(dataset: Dataset): Issue[] {
   }
   return issues.slice(0, 100);
 }
+
+/** Names of the secrets that clones of a dataset's cases need, each at its first place. */
+export function datasetSecretNames(dataset: Dataset): { field: string; name: string; use: "job" }[] {
+  const found = new Map<string, string>();
+  for (const [index, { env }] of dataset.cases.entries()) {
+    if (env.kind !== "repo" || env.source.kind !== "git" || env.source.authSecret === undefined) continue;
+    if (!found.has(env.source.authSecret)) found.set(env.source.authSecret, `cases.${index}.env.source.authSecret`);
+  }
+  return [...found].map(([name, field]) => ({ field, name, use: "job" }));
+}

@@ -216,3 +216,17 @@ export function harnessSecretEnv(spec: CommandBody): Record<string, string> {
   for (const [name, value] of Object.entries(spec.env)) if (typeof value !== "string") out[name] = value.secretRef;
   return out;
 }
+
+/** Names of the secrets a harness refers to, where, and the use that each must have. */
+export function harnessSecretNames(spec: HarnessBody): { field: string; name: string; use: "job" | "cluster" }[] {
+  const ofEnv = (env: z.infer<typeof Env>, path: string) =>
+    Object.entries(env).flatMap(([name, value]) =>
+      typeof value === "string" ? [] : [{ field: `${path}.${name}`, name: value.secretRef, use: "job" as const }],
+    );
+  if (spec.kind === "command") return ofEnv(spec.env, "env");
+  const trace = spec.traceSource?.authSecret;
+  return [
+    ...spec.services.flatMap(({ env }, index) => ofEnv(env, `services.${index}.env`)),
+    ...(trace === undefined ? [] : [{ field: "traceSource.authSecret", name: trace, use: "cluster" as const }]),
+  ];
+}

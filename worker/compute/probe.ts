@@ -38,6 +38,7 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
   const checks: Check[] = [];
   if (spec.kind === "local") return probeLocal(ctx);
   const reach = reachability(spec);
+  if (reach.verdict === "blocked" && !ctx.config.dev) return blocked(spec, reach.reasons);
   if (spec.relay !== undefined) return probeThroughRelay(ctx, spec, spec.relay);
   const needsRelay = spec.kind === "k8s" && (spec.server === undefined || spec.kubeconfigSecret !== undefined);
   if (needsRelay || (!ctx.config.dev && reach.verdict !== "direct")) {
@@ -68,6 +69,13 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
     return ended(spec.kind, "credential", credential.detail, checks);
   }
   return ask(ctx, spec, checks);
+}
+
+/** An address that is dialled by nobody, through a relay or not. */
+function blocked(spec: ClusterSpec, reasons: readonly string[]): ProbeResult {
+  const detail = `the control plane does not dial this address (${reasons.join(", ")})`;
+  const fix = `change '${spec.kind === "nomad" ? "addr" : "server"}' to the address under which other machines reach the cluster`;
+  return ended(spec.kind, "blocked", detail, [{ name: "reachability", ok: false, detail, fix }]);
 }
 
 /** Through a relay: first whether it is there at all, then the cluster. */
