@@ -56,7 +56,7 @@ test("an unreachable cluster, an unknown credential and a missing secret are ans
   await bare.call("POST", "/runtimes", RUNTIME);
   expect((await bare.call("GET", INSPECT)).body).toMatchObject({
     reachable: false,
-    reason: "misconfigured",
+    reason: "credential",
     detail: expect.stringContaining("NOMAD_TOKEN"),
   });
   expect((await bare.call("GET", "/runtimes/other/versions/latest/inspect")).status).toBe(404);
