@@ -1,9 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type * as z from "zod";
+import { caseIssues, EvalCase } from "../../contracts/case.ts";
 import { issuesOf } from "../../contracts/errors.ts";
 import { HarnessSpec } from "../../contracts/harness.ts";
+import { LIMITS } from "../../contracts/names.ts";
 import { RunRequest } from "../../contracts/operations/runs.ts";
 import { ResultsRequest } from "../../contracts/runner-protocol.ts";
+import { RuntimeSpec, runtimeIssues } from "../../contracts/runtime-spec.ts";
 import { ScorecardRequest } from "../../contracts/scorecard.ts";
 
 /** Every issue as `path: message`. */
@@ -53,5 +56,48 @@ describe("a union complains about the branch that was meant", () => {
     expect(issues(ResultsRequest, report).map((issue) => issue.split(":")[0])).toEqual(
       ["class", "code", "retryable"].map((field) => `results.0.outcome.failure.${field}`),
     );
+  });
+});
+
+describe("what is refused is told the way that its own kind has", () => {
+  const of = (spec: unknown) => runtimeIssues(RuntimeSpec.parse(spec));
+  const key = "sk-abcdefghijklmnopqrstuv";
+  const named = { id: "x", version: "1.0.0", image: "busybox:1", description: `uses ${key}` };
+
+  test("a credential in a runtime, which has no env", () => {
+    for (const [spec, field] of [
+      [{ kind: "nomad", ...named, addr: "https://a.dev" }, "authSecret"],
+      [{ kind: "k8s", ...named, server: "https://a.dev", authSecret: "T" }, "kubeconfigSecret"],
+    ] as const) {
+      const [issue, ...more] = of(spec);
+      expect(more).toEqual([]);
+      expect(issue).toEqual({ path: "description", message: expect.stringContaining(field) });
+      expect(issue?.message).not.toMatch(/env\b|secretRef/);
+    }
+    const { image: _, ...local } = named;
+    expect(of({ kind: "local", ...local })[0]?.message).toMatch(/remove it/);
+    const address = of({ kind: "nomad", ...named, description: "d", addr: "https://me:pw@a.dev" });
+    expect(address).toEqual([
+      { path: "addr", message: expect.stringMatching(/user name or password; remove it.*authSecret/) },
+    ]);
+  });
+
+  test("a case that is too large: by one file, by several together, by its prompt", () => {
+    const large = "x".repeat(LIMITS.casePayloadBytes + 1);
+    const half = large.slice(0, large.length / 2 + 10);
+    const files = (content: Record<string, string>) => ({
+      id: "c",
+      task: "t",
+      env: { kind: "repo", source: { kind: "files", files: content } },
+    });
+    expect(issues(EvalCase, files({ "a.txt": large }))).toEqual([
+      `env.source.files.a.txt: is larger than ${LIMITS.casePayloadBytes} bytes; use a git source`,
+    ]);
+    expect(caseIssues(EvalCase.parse(files({ a: half, b: half })), "case")[0]?.message).toMatch(
+      /^files .*; use a git source$/,
+    );
+    const prompt = (context: string) => ({ id: "c", task: half, env: { kind: "prompt", context } });
+    expect(issues(EvalCase, prompt(large))).toEqual([expect.stringMatching(/^env\.context: is larger .*shorten it/)]);
+    expect(caseIssues(EvalCase.parse(prompt(half)), "case")[0]?.message).toMatch(/^context .*shorten them/);
   });
 });
