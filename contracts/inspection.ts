@@ -22,7 +22,7 @@ export const NodeView = z
     os: Text,
     arch: Text,
     kernel: Text.describe("Version of its kernel"),
-    containerRuntime: Text.describe("Container runtime and its version"),
+    containerRuntime: Text.nullable().describe("Container runtime and its version; null where none is known"),
     agentVersion: Text.describe("Version of the kubelet or the Nomad client"),
     address: Text.nullable().describe("Network address; null when unknown or not told"),
     cpu: Amount,

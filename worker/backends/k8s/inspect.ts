@@ -99,7 +99,7 @@ function nodeView(node: KubeNode, usage: Record<string, string> | undefined, gpu
     os: text(nodeInfo?.operatingSystem),
     arch: text(nodeInfo?.architecture),
     kernel: text(nodeInfo?.kernelVersion),
-    containerRuntime: text(nodeInfo?.containerRuntimeVersion),
+    containerRuntime: text(nodeInfo?.containerRuntimeVersion) || null,
     agentVersion: text(nodeInfo?.kubeletVersion),
     address: addresses?.find(({ type }) => type === "InternalIP")?.address.slice(0, 300) ?? null,
     cpu: amount("cpu", 1e-3),

@@ -97,7 +97,7 @@ function nodeView(row: NodeRow, gpus: ReadonlyMap<string, number> | null): NodeV
     os: text(docker["driver.docker.os_type"]),
     arch: "",
     kernel: "",
-    containerRuntime: runtime === undefined ? "" : text(`docker://${runtime}`),
+    containerRuntime: runtime === undefined ? null : text(`docker://${runtime}`),
     agentVersion: text(row.Version),
     address: row.Address === "" ? null : text(row.Address),
     cpu: left(all?.Cpu.CpuShares, kept?.Cpu.CpuShares),
