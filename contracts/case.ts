@@ -21,7 +21,10 @@ const RepoEnv = z.strictObject({
     z.strictObject({
       kind: z.literal("files"),
       files: z
-        .record(FilePath, z.string().max(LIMITS.casePayloadBytes))
+        .record(
+          FilePath,
+          z.string().max(LIMITS.casePayloadBytes, `is larger than ${LIMITS.casePayloadBytes} bytes; use a git source`),
+        )
         .refine((files) => Object.keys(files).length <= 2_000, "at most 2000 files"),
     }),
     z.strictObject({
@@ -44,10 +47,18 @@ const RepoEnv = z.strictObject({
   ]),
 });
 
+/** A prompt has no files that a clone could bring. */
+const Context = z
+  .string()
+  .max(
+    LIMITS.casePayloadBytes,
+    `is larger than ${LIMITS.casePayloadBytes} bytes; shorten it, or put it into a file of a git source`,
+  );
+
 export const CaseEnv = z
   .discriminatedUnion("kind", [
     RepoEnv,
-    z.strictObject({ kind: z.literal("prompt"), context: z.string().max(LIMITS.casePayloadBytes).optional() }),
+    z.strictObject({ kind: z.literal("prompt"), context: Context.optional() }),
     z.strictObject({ kind: z.literal("browser"), startUrl: z.string().max(2_000).optional() }),
     z.strictObject({ kind: z.literal("os-use") }),
   ])
@@ -64,7 +75,10 @@ export const EvalCase = z
     env: CaseEnv.default({ kind: "prompt" }),
     task: z
       .string()
-      .max(LIMITS.casePayloadBytes)
+      .max(
+        LIMITS.casePayloadBytes,
+        `is larger than ${LIMITS.casePayloadBytes} bytes; shorten it, or put it into a file of a git source`,
+      )
       .refine((text) => !text.includes("\0"), "must not contain NUL: it cannot be an argument")
       .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
       .describe("What the agent is asked to do"),
@@ -124,9 +138,10 @@ export function caseIssues(evalCase: EvalCase, path: string): Issue[] {
   }
   const size = casePayloadBytes(evalCase);
   if (size > LIMITS.casePayloadBytes) {
+    const prompt = evalCase.env.kind === "prompt";
     issues.push({
       path: `${path}.env`,
-      message: `files and task are ${size} bytes, at most ${LIMITS.casePayloadBytes}; use a git source`,
+      message: `${prompt ? "context" : "files"} and task are ${size} bytes, at most ${LIMITS.casePayloadBytes}; ${prompt ? "shorten them, or put them into files of a git source" : "use a git source"}`,
     });
   }
   if (
@@ -167,4 +182,14 @@ export function datasetIssues(dataset: Dataset): Issue[] {
     if (issues.length >= 100) break;
   }
   return issues.slice(0, 100);
+}
+
+/** Names of the secrets that clones of a dataset's cases need, each at its first place. */
+export function datasetSecretNames(dataset: Dataset): { field: string; name: string; use: "job" }[] {
+  const found = new Map<string, string>();
+  for (const [index, { env }] of dataset.cases.entries()) {
+    if (env.kind !== "repo" || env.source.kind !== "git" || env.source.authSecret === undefined) continue;
+    if (!found.has(env.source.authSecret)) found.set(env.source.authSecret, `cases.${index}.env.source.authSecret`);
+  }
+  return [...found].map(([name, field]) => ({ field, name, use: "job" }));
 }

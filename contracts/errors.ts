@@ -113,6 +113,57 @@ export function notFound(kind: string, id: string, workspace: string): EverdictE
   });
 }
 
+type Branch = readonly z.core.$ZodIssue[];
+
+/** Whether a branch of a union refuses the value as a whole: it wants another type, or another fixed value. */
+function wantsAnother(branch: Branch): boolean {
+  return branch.some(
+    (issue) =>
+      issue.path.length === 0 &&
+      (issue.code === "invalid_type" ||
+        issue.code === "invalid_value" ||
+        (issue.code === "invalid_union" && issue.errors.length > 0 && issue.errors.every(wantsAnother))),
+  );
+}
+
+/** Keys of the value itself that a branch does not know. */
+const strangersOf = (branch: Branch): number =>
+  branch.reduce((sum, issue) => {
+    return issue.code === "unrecognized_keys" && issue.path.length === 0 ? sum + issue.keys.length : sum;
+  }, 0);
+
+/**
+ * The branch of a union that the caller meant: one that takes such a value at all, knows most of its keys, and has the
+ * fewest complaints. A count of complaints alone would pick a wrong type, which complains once, over a mistyped key.
+ * @returns null when every branch wants another value
+ */
+function branchMeant(branches: readonly Branch[]): Branch | null {
+  const [best] = branches
+    .filter((branch) => !wantsAnother(branch))
+    .sort((a, b) => strangersOf(a) - strangersOf(b) || a.length - b.length);
+  return best ?? null;
+}
+
+const UNION_WORDS = "Invalid input";
+
+/** The union's own words where it has some, else every form that it takes. */
+function choiceWords(issue: z.core.$ZodIssueInvalidUnion): string {
+  if (issue.message !== UNION_WORDS) return issue.message.slice(0, 1_000);
+  const forms = new Set<string>();
+  let received = "";
+  const collect = (branch: Branch): void => {
+    for (const { path, message, ...rest } of branch) {
+      if (path.length > 0) continue;
+      if (rest.code === "invalid_union") rest.errors.forEach(collect);
+      const words = /expected (.+?)(, received .+)?$/.exec(message);
+      if (words?.[1] !== undefined) forms.add(words[1]);
+      if (words?.[2] !== undefined) received = words[2];
+    }
+  };
+  issue.errors.forEach(collect);
+  return `${UNION_WORDS}: expected ${[...forms].join(" or ")}${received}`.slice(0, 1_000);
+}
+
 /** Turns zod's issues into ours; an unknown key is named in the path so that a typo is found at once. */
 export function issuesOf(error: z.ZodError, prefix = ""): Issue[] {
   const out: Issue[] = [];
@@ -123,12 +174,10 @@ export function issuesOf(error: z.ZodError, prefix = ""): Issue[] {
       return;
     }
     if (issue.code === "invalid_union" && issue.errors.length > 0) {
-      // The alternative with the fewest complaints is the one the caller meant.
-      const best = [...issue.errors].sort((a, b) => a.length - b.length)[0];
-      if (best && best.length > 0) {
-        for (const inner of best) visit(inner, path);
-        return;
-      }
+      const meant = branchMeant(issue.errors);
+      if (meant === null) out.push({ path: join(prefix, path), message: choiceWords(issue) });
+      else for (const inner of meant) visit(inner, path);
+      return;
     }
     // What is wrong with a name of a record stands one level down.
     const words = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;

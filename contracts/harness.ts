@@ -16,10 +16,13 @@ const shellText = (max: number) =>
     .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
 
 const Shell = shellText(65_536).refine((text) => text.trim() !== "", "must not be blank");
-const EnvValue = z.union([
-  shellText(32_768).describe("Literal value"),
-  z.strictObject({ secretRef: SecretName }).describe("Value of a stored secret of use 'job'"),
-]);
+const EnvValue = z.union(
+  [
+    shellText(32_768).describe("Literal value"),
+    z.strictObject({ secretRef: SecretName }).describe("Value of a stored secret of use 'job'"),
+  ],
+  'must be a text, or {"secretRef": "NAME"} for a stored secret',
+);
 
 const Env = z
   .record(EnvName, EnvValue)
@@ -212,4 +215,18 @@ export function harnessSecretEnv(spec: CommandBody): Record<string, string> {
   const out: Record<string, string> = {};
   for (const [name, value] of Object.entries(spec.env)) if (typeof value !== "string") out[name] = value.secretRef;
   return out;
+}
+
+/** Names of the secrets a harness refers to, where, and the use that each must have. */
+export function harnessSecretNames(spec: HarnessBody): { field: string; name: string; use: "job" | "cluster" }[] {
+  const ofEnv = (env: z.infer<typeof Env>, path: string) =>
+    Object.entries(env).flatMap(([name, value]) =>
+      typeof value === "string" ? [] : [{ field: `${path}.${name}`, name: value.secretRef, use: "job" as const }],
+    );
+  if (spec.kind === "command") return ofEnv(spec.env, "env");
+  const trace = spec.traceSource?.authSecret;
+  return [
+    ...spec.services.flatMap(({ env }, index) => ofEnv(env, `services.${index}.env`)),
+    ...(trace === undefined ? [] : [{ field: "traceSource.authSecret", name: trace, use: "cluster" as const }]),
+  ];
 }

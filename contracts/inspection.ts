@@ -22,7 +22,7 @@ export const NodeView = z
     os: Text,
     arch: Text,
     kernel: Text.describe("Version of its kernel"),
-    containerRuntime: Text.describe("Container runtime and its version"),
+    containerRuntime: Text.nullable().describe("Container runtime and its version; null where none is known"),
     agentVersion: Text.describe("Version of the kubelet or the Nomad client"),
     address: Text.nullable().describe("Network address; null when unknown or not told"),
     cpu: Amount,
@@ -51,7 +51,13 @@ export const Inspection = z
     kind: z.enum(["local", "nomad", "k8s"]).describe("Kind of the runtime"),
     reachable: z.boolean(),
     detail: z.string().max(1_000),
-    reason: z.string().max(60).nullable().describe("auth, api, timeout, relay, credential …; null when it answered"),
+    reason: z
+      .string()
+      .max(60)
+      .nullable()
+      .describe(
+        "As a probe's: auth, api, connect, tls, timeout, relay, relay-offline, credential …; null when it answered",
+      ),
     cluster: z.strictObject({ version: Text, namespace: Text }).nullable().describe("What answered"),
     units: z
       .strictObject({

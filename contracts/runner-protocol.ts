@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { CapabilityList, Os } from "./capabilities.ts";
-import { Job, Outcome } from "./job.ts";
+import { Job, Outcome, OutcomeFile } from "./job.ts";
 import { RunId } from "./names.ts";
+import { nullIsNone } from "./null-is-none.ts";
 import { whole } from "./numbers.ts";
 import { Failure } from "./run.ts";
 
@@ -22,8 +23,8 @@ export type AttemptRef = z.infer<typeof AttemptRef>;
 const Amount = (what: string, max: number) =>
   z.strictObject({ total: whole(0, max), free: whole(0, max) }).describe(what);
 
-export const LeaseRequest = z
-  .strictObject({
+export const LeaseRequest = nullIsNone(
+  z.strictObject({
     protocol: whole(0, 1_000).describe("Protocol version the runner speaks"),
     instanceId: InstanceId,
     machineId: z.string().min(1).max(100).describe("Random id kept in the runner's state folder"),
@@ -37,8 +38,8 @@ export const LeaseRequest = z
     arch: z.string().max(20),
     version: z.string().max(40),
     hostname: z.string().max(253).optional(),
-  })
-  .describe("Asks for work, parking up to waitMs");
+  }),
+).describe("Asks for work, parking up to waitMs");
 export type LeaseRequest = z.infer<typeof LeaseRequest>;
 
 export const RegistryAuth = z.strictObject({
@@ -85,20 +86,20 @@ export type HeartbeatAnswer = z.infer<typeof HeartbeatAnswer>;
 
 /** An Outcome, a failure without one, an attempt handed back unstarted, or the confirmation that a stopped container is gone. */
 export const Report = z.union([
-  z.strictObject({ failure: Failure }),
+  z.strictObject({ failure: nullIsNone(Failure) }),
   z.strictObject({ released: z.literal(true) }),
   z.strictObject({ stopped: z.literal(true) }),
-  Outcome,
+  nullIsNone(Outcome.extend({ files: z.record(z.string().max(1_000), nullIsNone(OutcomeFile)) })),
 ]);
 export type Report = z.infer<typeof Report>;
 
-export const ResultsRequest = z
-  .strictObject({
+export const ResultsRequest = nullIsNone(
+  z.strictObject({
     instanceId: InstanceId,
     results: z.array(AttemptRef.extend({ outcome: Report })).max(200),
     lease: LeaseRequest.optional().describe("Ask for the next jobs in the same call"),
-  })
-  .describe("Results of ended attempts");
+  }),
+).describe("Results of ended attempts");
 export type ResultsRequest = z.infer<typeof ResultsRequest>;
 
 export const Accepted = AttemptRef.extend({

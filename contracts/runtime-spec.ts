@@ -175,9 +175,16 @@ export function slotsOf(spec: RuntimeSpec): number {
   return spec.maxConcurrent ?? (spec.traceSource === undefined ? 20 : 8);
 }
 
+/** How a credential is given to each kind of runtime, which has no environment to put it into. */
+const CREDENTIALS: Record<RuntimeSpec["kind"], string> = {
+  local: "remove it: a local runtime needs no credential",
+  nomad: "remove it; a credential of the cluster is stored with PUT /secrets/{name}, and its name goes into authSecret",
+  k8s: "remove it; a credential of the cluster is stored with PUT /secrets/{name}, and its name goes into authSecret, or into kubeconfigSecret for a whole kubeconfig",
+};
+
 /** Rules that the shape alone cannot say: credentials where names belong, and contradictory Kubernetes credentials. */
 export function runtimeIssues(spec: RuntimeSpec): Issue[] {
-  const issues = secretIssues(spec, "");
+  const issues = secretIssues(spec, "", CREDENTIALS[spec.kind]);
   if (spec.kind === "k8s") {
     if (spec.kubeconfigSecret === undefined && spec.server === undefined && spec.context === undefined) {
       issues.push({

@@ -36,7 +36,7 @@ export const ScorecardRequest = z
     dataset: Ref,
     harness: Ref,
     runtime: z
-      .union([Target, z.array(Target).min(1).max(32)])
+      .union([Target, z.array(Target).min(1).max(32)], "must be one target, or a list of targets")
       .optional()
       .describe(
         "One target, several to share the cases, or 'auto': every capable runtime; overrides placement.target of the cases",

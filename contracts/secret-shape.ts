@@ -23,11 +23,14 @@ export function secretShape(text: string): string | null {
   return null;
 }
 
+const IN_ENV = 'store it with PUT /secrets/{name} and refer to it by name ({"secretRef": "NAME"} in env)';
+
 /**
  * Every string in `value` that looks like a credential, as issues that say where it belongs.
  * @param path dotted path of `value` in the request
+ * @param advice what to do where no name of a secret is expected; default: the way of a harness, by its env
  */
-export function secretIssues(value: unknown, path: string): Issue[] {
+export function secretIssues(value: unknown, path: string, advice = IN_ENV): Issue[] {
   if (typeof value === "string") {
     const field = path.slice(path.lastIndexOf(".") + 1);
     const what = SECRET_NAME_FIELDS.has(field) && UUID.test(value) ? "a token itself (a UUID)" : secretShape(value);
@@ -37,13 +40,13 @@ export function secretIssues(value: unknown, path: string): Issue[] {
         path,
         message: SECRET_NAME_FIELDS.has(field)
           ? `looks like ${what}; store it with PUT /secrets/{name} and give its name here`
-          : `looks like ${what}; store it with PUT /secrets/{name} and refer to it by name ({"secretRef": "NAME"} in env)`,
+          : `looks like ${what}; ${advice}`,
       },
     ];
   }
-  if (Array.isArray(value)) return value.flatMap((item, index) => secretIssues(item, `${path}.${index}`));
+  if (Array.isArray(value)) return value.flatMap((item, index) => secretIssues(item, `${path}.${index}`, advice));
   if (value !== null && typeof value === "object") {
-    return Object.entries(value).flatMap(([key, item]) => secretIssues(item, path ? `${path}.${key}` : key));
+    return Object.entries(value).flatMap(([key, item]) => secretIssues(item, path ? `${path}.${key}` : key, advice));
   }
   return [];
 }

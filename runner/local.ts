@@ -93,7 +93,7 @@ export function createLocalExecutor(options: LocalOptions): LocalHandler {
   const handler = async (request: LocalRequest): Promise<Response> => {
     await ready;
     if (request.method === "GET" && new URL(request.url).pathname === "/machine")
-      return Response.json(machineView(options.stateDir, docker === null ? "" : "docker"));
+      return Response.json(machineView(options.stateDir, await runtimeOf(engine)));
     return route(units, request);
   };
   return Object.assign(handler, { close: () => units.close() });
@@ -101,7 +101,14 @@ export function createLocalExecutor(options: LocalOptions): LocalHandler {
 
 const MIB = 2 ** 20;
 
-function machineView(folder: string, containerRuntime: string): NodeView {
+/** The engine as it answers now; one that was there at the start may be gone, and the other way round. */
+async function runtimeOf(engine: ReturnType<typeof openEngine> | null): Promise<string | null> {
+  if (!(engine instanceof DockerEngine)) return null;
+  const facts = await engine.facts();
+  return "version" in facts ? `docker://${facts.version}`.slice(0, 300) : null;
+}
+
+function machineView(folder: string, containerRuntime: string | null): NodeView {
   const disk = statfsSync(folder);
   const mib = (bytes: number): number => Math.round(bytes / MIB);
   return {

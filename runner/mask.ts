@@ -1,5 +1,6 @@
 import { OUTCOME_STREAM_BYTES, type Outcome } from "../contracts/job.ts";
 import type { Failure } from "../contracts/run.ts";
+import { base64Forms } from "../contracts/secret-forms.ts";
 
 /** Secrets shorter than this are not masked: they would hide ordinary text. */
 export const MASK_MIN_BYTES = 8;
@@ -7,25 +8,14 @@ const MASK = Buffer.from("***");
 /** A piece of a secret at the cut of a tail is masked from this length on. */
 const EDGE_BYTES = 4;
 
-/** The three ways a value can stand inside base64, without the characters that depend on its neighbours. */
-function base64Forms(value: Buffer): Buffer[] {
-  const forms: Buffer[] = [];
-  for (const shift of [0, 1, 2]) {
-    const bytes = Buffer.concat([Buffer.alloc(shift), value]);
-    const skipped = Math.ceil((shift * 8) / 6);
-    const text = bytes.toString("base64").slice(skipped, Math.floor((bytes.length * 8) / 6));
-    forms.push(Buffer.from(text), Buffer.from(text.replaceAll("+", "-").replaceAll("/", "_")));
-  }
-  return forms;
-}
-
 /** What must never be shown: each value of 8 bytes or more, plain and base64, both alphabets. Longest first. */
 export function maskPatterns(secrets: Iterable<string>): Buffer[] {
   const patterns = new Map<string, Buffer>();
   for (const secret of secrets) {
     const value = Buffer.from(secret);
     if (value.length < MASK_MIN_BYTES) continue;
-    for (const form of [value, ...base64Forms(value)]) patterns.set(form.toString("latin1"), form);
+    const coded = base64Forms(value).map((form) => Buffer.from(form));
+    for (const form of [value, ...coded]) patterns.set(form.toString("latin1"), form);
   }
   return [...patterns.values()].sort((a, b) => b.length - a.length);
 }

@@ -41,6 +41,13 @@ export function readToken(pair: string, as: PairedAs = "runner"): string {
   );
 }
 
+/** What `--pair` or the variable says, or null. The variable is taken out of the environment that children inherit. */
+export function givenPair(pair: string | undefined, env: NodeJS.ProcessEnv): string | null {
+  const fromVariable = env[PAIR_VARIABLE];
+  delete env[PAIR_VARIABLE];
+  return (pair ?? fromVariable) || null;
+}
+
 /**
  * Stores a token that came by argument, variable or standard input, and takes it out of this process: out of its
  * environment, and out of its argument list by starting the program anew in the same process. Where that cannot be done
@@ -54,12 +61,10 @@ export function storePair(
   started: Started,
   as: PairedAs = "runner",
 ): boolean {
-  const fromVariable = started.env[PAIR_VARIABLE];
-  delete started.env[PAIR_VARIABLE];
-  const given = pair ?? fromVariable;
-  if (given === undefined || given === "") return false;
+  const given = givenPair(pair, started.env);
+  if (given === null) return false;
   state.storeToken(apiUrl, readToken(given, as));
-  if (pair !== undefined || fromVariable !== undefined) restart(started, as);
+  restart(started, as);
   return true;
 }
 

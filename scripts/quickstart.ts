@@ -2,21 +2,31 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { Dataset } from "../contracts/case.ts";
 import { createClient } from "../contracts/client.ts";
 import { HarnessSpec } from "../contracts/harness.ts";
 import { ensureBuilt } from "./build.ts";
 import { childEnvironment, ROOT } from "./environment.ts";
 import { type LocalServer, startServer } from "./server.ts";
+import { fail, portOf, readOptions } from "./server-options.ts";
 
 /** The CLI's answers: everything passed, or something was measured and did not pass. Both mean: all was measured. */
 const MEASURED = new Set([0, 1]);
 
-const { values } = parseArgs({
-  options: { once: { type: "boolean", default: false }, port: { type: "string" }, state: { type: "string" } },
+const USAGE = `usage: npm run quickstart -- [--once] [--port 8787] [--state DIR]
+
+A control plane, this machine as a runner, and the example scorecard.
+  --once        stop when the scorecard has ended; so does every start without a terminal
+  --port PORT   port of 127.0.0.1, 0 for a free one; default 8787, with --once a free one
+  --state DIR   folder for what is kept; default .state, with --once a temporary one`;
+
+const values = readOptions(USAGE, {
+  once: { type: "boolean", default: false },
+  port: { type: "string" },
+  state: { type: "string" },
 });
 const once = values.once || !process.stdout.isTTY;
+const port = values.port === undefined ? (once ? 0 : 8787) : portOf(values.port, USAGE);
 
 async function examples(kind: string): Promise<unknown[]> {
   const folder = join(ROOT, "examples", kind);
@@ -74,7 +84,7 @@ async function story(): Promise<number> {
     : once
       ? await mkdtemp(join(tmpdir(), "everdict-quickstart-"))
       : join(ROOT, ".state");
-  const server = await startServer({ port: Number(values.port ?? (once ? 0 : 8787)), state, quiet: true });
+  const server = await startServer({ port, state, quiet: true }).catch(fail);
   console.log(`control plane listening at ${server.url}`);
   const runner = await startRunner(server, state);
   try {
@@ -87,7 +97,8 @@ async function story(): Promise<number> {
     }
     console.log("\na case fails its grade on purpose, so the pass rate is below 100 %");
     if (!once) {
-      console.log(`${server.url}/dashboard/ shows it, until Ctrl-C; try: npm run everdict -- runs list`);
+      console.log(`${server.url}/dashboard/ shows it, until Ctrl-C; try:`);
+      console.log(`  npm run -s everdict -- runs list --api-url ${server.url}`);
       await told;
     } else if (values.state)
       console.log(`the control plane is stopped; to look at it again: npm start -- --state ${values.state}`);

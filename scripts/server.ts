@@ -11,6 +11,7 @@ import { unstable_getMiniflareWorkerOptions } from "wrangler";
 import { createLocalExecutor } from "../runner/local.ts";
 import { jsonLogger } from "../runner/log.ts";
 import { childEnvironment, ROOT } from "./environment.ts";
+import { RawLines } from "./raw-lines.ts";
 
 /** The binary that miniflare would start by itself. The package has no types. */
 const workerdPath = String((createRequire(import.meta.url)("workerd") as { default: unknown }).default);
@@ -188,6 +189,9 @@ export async function startServer(options: { port: number; state: string; quiet?
   const url = `http://${HOST}:${port}`;
   const file = options.quiet ? createWriteStream(join(state, "server.log"), { flags: "a" }) : null;
   const say = (line: string): boolean => (file ?? process.stdout).write(line);
+  const raw = new RawLines((line) => void say(`${line}\n`), Date.now);
+  // A signal ends the process by way of miniflare's own hook, before a stop is done.
+  process.once("exit", () => raw.close());
   const log = jsonLogger(say, () => new Date());
   const local = createLocalExecutor({ stateDir: join(state, "local"), apiUrl: () => url, executor: "auto", log });
   const { workerOptions, externalWorkers } = unstable_getMiniflareWorkerOptions(join(ROOT, "wrangler.toml"), "");
@@ -198,7 +202,7 @@ export async function startServer(options: { port: number; state: string; quiet?
       cf: false,
       resourcePersistencePath: join(state, "v3"),
       unsafeTriggerHandlers: true,
-      handleStructuredLogs: ({ message }) => void say(`${message}\n`),
+      handleStructuredLogs: ({ message }) => raw.take(message),
       workers: [
         {
           ...workerOptions,
@@ -225,6 +229,7 @@ export async function startServer(options: { port: number; state: string; quiet?
       clearInterval(timer);
       await local.close();
       await miniflare.dispose();
+      raw.close();
       file?.end();
     },
   };

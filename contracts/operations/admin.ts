@@ -78,6 +78,7 @@ export const ADMIN_OPERATIONS = {
   }),
   create_workspace: operation({
     name: "create_workspace",
+    idempotent: true,
     method: "POST",
     path: "/workspaces",
     group: "identity",
@@ -309,6 +310,7 @@ export const ADMIN_OPERATIONS = {
   }),
   rotate_vault: operation({
     name: "rotate_vault",
+    idempotent: true,
     method: "POST",
     path: "/vault/rotate",
     group: "secrets",

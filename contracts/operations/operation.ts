@@ -40,12 +40,33 @@ export interface Operation<
   /** Honours Idempotency-Key. */
   readonly creates?: boolean;
   readonly destructive?: boolean;
+  /** Changes nothing that anybody made; absent: as the method says, GET. */
+  readonly readOnly?: boolean;
+  /** The same again has no further effect; absent: as the method says, all but POST. */
+  readonly idempotent?: boolean;
+  /** Reaches what is outside of Everdict: a cluster, or what an agent may touch. */
+  readonly openWorld?: boolean;
   /** The answer carries a token and must not be cached. */
   readonly sensitive?: boolean;
   /** Upper bound of the body in bytes; default 1 MiB. */
   readonly maxBodyBytes?: number;
   /** Why there is no MCP tool; absent: there is one. */
   readonly noTool?: string;
+}
+
+/** What a tool's caller may expect of an operation, in MCP's words. */
+export function hintsOf(
+  operation: Operation,
+): Record<"readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint", boolean> {
+  const { method } = operation;
+  const readOnly = operation.readOnly ?? method === "GET";
+  return {
+    readOnlyHint: readOnly,
+    // What replaces a value takes the earlier one away.
+    destructiveHint: !readOnly && (operation.destructive === true || method === "PUT" || method === "DELETE"),
+    idempotentHint: readOnly || (operation.idempotent ?? method !== "POST"),
+    openWorldHint: operation.openWorld === true,
+  };
 }
 
 /** Types an operation's definition without widening it. */

@@ -86,6 +86,7 @@ const common = <S extends z.ZodType, K extends "runtimes" | "harnesses" | "datas
 ) => ({
   create: operation({
     name: `create_${one}`,
+    idempotent: true,
     method: "POST",
     path: `/${kind}`,
     group: kind,
@@ -132,6 +133,7 @@ const common = <S extends z.ZodType, K extends "runtimes" | "harnesses" | "datas
   }),
   archive: operation({
     name: `archive_${one}`,
+    idempotent: true,
     method: "POST",
     path: `/${kind}/{id}/archive`,
     group: kind,
@@ -211,6 +213,7 @@ const lists = {
 const validates = {
   validate_runtime: operation({
     name: "validate_runtime",
+    readOnly: true,
     method: "POST",
     path: "/runtimes/validate",
     group: "runtimes",
@@ -231,6 +234,9 @@ const validates = {
   }),
   probe_runtime: operation({
     name: "probe_runtime",
+    // What it keeps is what it saw of a registered cluster, its health; nothing that anybody registered changes.
+    readOnly: true,
+    openWorld: true,
     method: "POST",
     path: "/runtimes/probe",
     group: "runtimes",
@@ -256,6 +262,7 @@ const validates = {
   }),
   validate_harness: operation({
     name: "validate_harness",
+    readOnly: true,
     method: "POST",
     path: "/harnesses/validate",
     group: "harnesses",
@@ -271,6 +278,7 @@ const validates = {
   }),
   validate_dataset: operation({
     name: "validate_dataset",
+    readOnly: true,
     method: "POST",
     path: "/datasets/validate",
     group: "datasets",
@@ -303,6 +311,7 @@ const validates = {
 const clusters = {
   inspect_runtime: operation({
     name: "inspect_runtime",
+    openWorld: true,
     method: "GET",
     path: "/runtimes/{id}/versions/{version}/inspect",
     group: "runtimes",
@@ -317,6 +326,7 @@ const clusters = {
   }),
   control_runtime: operation({
     name: "control_runtime",
+    openWorld: true,
     method: "POST",
     path: "/runtimes/{id}/versions/{version}/control",
     group: "runtimes",

@@ -36,6 +36,7 @@ const LogQuery = {
 export const RUN_OPERATIONS = {
   submit_run: operation({
     name: "submit_run",
+    openWorld: true,
     method: "POST",
     path: "/runs",
     group: "runs",
@@ -83,6 +84,7 @@ export const RUN_OPERATIONS = {
   }),
   cancel_run: operation({
     name: "cancel_run",
+    idempotent: true,
     method: "POST",
     path: "/runs/{id}/cancel",
     group: "runs",
@@ -162,6 +164,7 @@ const Side = z.strictObject({
 export const SCORECARD_OPERATIONS = {
   run_scorecard: operation({
     name: "run_scorecard",
+    openWorld: true,
     method: "POST",
     path: "/scorecards",
     group: "scorecards",
@@ -263,6 +266,7 @@ export const SCORECARD_OPERATIONS = {
   }),
   cancel_scorecard: operation({
     name: "cancel_scorecard",
+    idempotent: true,
     method: "POST",
     path: "/scorecards/{id}/cancel",
     group: "scorecards",
@@ -277,6 +281,7 @@ export const SCORECARD_OPERATIONS = {
   }),
   retry_scorecard: operation({
     name: "retry_scorecard",
+    openWorld: true,
     method: "POST",
     path: "/scorecards/{id}/retry",
     group: "scorecards",
@@ -337,6 +342,7 @@ export const QUEUE_OPERATIONS = {
   }),
   promote_queue_entry: operation({
     name: "promote_queue_entry",
+    idempotent: true,
     method: "POST",
     path: "/queue/entries/{id}/promote",
     group: "queue",

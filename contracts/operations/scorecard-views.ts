@@ -69,6 +69,7 @@ export const SCORECARD_VIEW_OPERATIONS = {
   }),
   preview_scorecard: operation({
     name: "preview_scorecard",
+    readOnly: true,
     method: "POST",
     path: "/scorecards/preview",
     group: "scorecards",

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { type PairedAs, readToken } from "../pairing.ts";
+import { givenPair, type PairedAs, readToken } from "../pairing.ts";
 import { EXIT, FatalError } from "../session.ts";
 import { defaultStateDir, StateFolder } from "../state-folder.ts";
 
@@ -86,8 +86,8 @@ export function install(flags: InstallFlags, kind: ServiceKind): number {
 
 function write(flags: InstallFlags, apiUrl: string, stateDir: string, unit: string, kind: ServiceKind): void {
   const state = kind.state(stateDir);
-  const given = flags.pair ?? process.env.EVERDICT_PAIR;
-  if (given) state.storeToken(apiUrl, readToken(given, kind.as));
+  const given = givenPair(flags.pair, process.env);
+  if (given !== null) state.storeToken(apiUrl, readToken(given, kind.as));
   if (state.token(apiUrl) === null) {
     throw new FatalError(`not paired with ${apiUrl}: add --pair <token>, or --pair - and paste it`, EXIT.usage);
   }

@@ -5,10 +5,14 @@ import { delimiter, isAbsolute, join } from "node:path";
 import type { Command } from "commander";
 import { EnvHttpProxyAgent, fetch } from "undici";
 import type { RelayOpen, RelayTarget } from "../../contracts/relay-protocol.ts";
+import { givenPair, readToken } from "../pairing.ts";
 import { hostGlob } from "../relay/host-policy.ts";
 import { Refusal } from "../relay/refusal.ts";
 import { Targets } from "../relay/targets.ts";
+import { FatalError } from "../session.ts";
+import type { StateFolder } from "../state-folder.ts";
 import { type AllowFlags, allowedBy, allowOptions, type RelayFlags, relayState } from "./relay.ts";
+import { chooseApiUrl } from "./runner.ts";
 
 /** One thing that was looked at. */
 export interface RelayFinding {
@@ -50,6 +54,8 @@ export async function examineRelay(flags: RelayFlags): Promise<RelayFinding[]> {
 
 async function controlPlanes(flags: RelayFlags): Promise<RelayFinding[]> {
   const state = relayState(flags.stateDir);
+  const given = givenPair(flags.pair, process.env);
+  if (given !== null) return [await givenToken(flags, state, given)];
   const urls = flags.apiUrl ? [flags.apiUrl] : state.pairedWith();
   if (urls.length === 0)
     return [bad("pairing", "this machine is no relay yet", "everdict relay --pair <token> --api-url <url>")];
@@ -58,13 +64,29 @@ async function controlPlanes(flags: RelayFlags): Promise<RelayFinding[]> {
       const what = `control plane ${url}`;
       const token = state.token(url);
       if (token === null) return bad(what, "not paired with it", "everdict relay --pair <token>");
-      return tried(what, url, token);
+      return tried(what, url, token, "paired, knows the token");
     }),
   );
 }
 
+/** A token that is given is the one that is tried, and it is stored nowhere: the relay itself does that. */
+async function givenToken(flags: RelayFlags, state: StateFolder, given: string): Promise<RelayFinding> {
+  // On Linux the title stands where the arguments were, and with them the token.
+  if (flags.pair !== undefined) process.title = "everdict relay doctor";
+  let token: string;
+  let url: string;
+  try {
+    token = readToken(given, "relay");
+    url = chooseApiUrl(flags, state);
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    return bad("pairing", error.message, "everdict relay doctor --pair <token> --api-url <url>");
+  }
+  return tried(`control plane ${url}`, url, token, "knows the token that was given");
+}
+
 /** Shows the token without an upgrade, which takes no running relay's place. */
-async function tried(what: string, url: string, token: string): Promise<RelayFinding> {
+async function tried(what: string, url: string, token: string, known: string): Promise<RelayFinding> {
   const dispatcher = new EnvHttpProxyAgent();
   try {
     const { status } = await fetch(`${url.replace(/\/+$/, "")}/relay/connect`, {
@@ -73,7 +95,7 @@ async function tried(what: string, url: string, token: string): Promise<RelayFin
       dispatcher,
       signal: AbortSignal.timeout(CALL_MS),
     });
-    if (status === 426) return good(what, "paired, knows the token");
+    if (status === 426) return good(what, known);
     if (status === 401 || status === 403)
       return bad(
         what,
@@ -88,9 +110,9 @@ async function tried(what: string, url: string, token: string): Promise<RelayFin
   }
 }
 
-async function contexts(flags: AllowFlags): Promise<RelayFinding[]> {
+async function contexts(flags: RelayFlags): Promise<RelayFinding[]> {
   if (flags.allowContext.length === 0) return [];
-  const tempDir = join(relayState(undefined).dir, "plugins", `doctor-${process.pid}`);
+  const tempDir = join(relayState(flags.stateDir).dir, "plugins", `doctor-${process.pid}`);
   const targets = new Targets({ allowed: allowedBy(flags), kubeconfig: flags.kubeconfig, tempDir });
   try {
     return await Promise.all(flags.allowContext.map((name) => context(targets, name)));

@@ -57,6 +57,15 @@ const as = (bearer: string, workspace?: string) => ({
   ...(workspace === undefined ? {} : { "x-everdict-workspace": workspace }),
 });
 
+test("the development subject is admin of every workspace it is told of, whichever one it names", async () => {
+  for (const headers of [{}, { "x-everdict-workspace": workspaceId }, { "x-everdict-workspace": "default" }]) {
+    const { body } = await dev.call("GET", "/me", undefined, headers);
+    const roles = body.workspaces.map(({ id, role }: { id: string; role: string }) => [id, role]);
+    expect(roles).toContainEqual(["default", "admin"]);
+    expect(roles.filter(([, role]: [string, string]) => role !== "admin")).toEqual([]);
+  }
+});
+
 test("a person's token is good where the person is a member, with the role they have there", async () => {
   const me = await api.call("GET", "/me", undefined, as(await token(), workspaceId));
   expect(me.body).toMatchObject({

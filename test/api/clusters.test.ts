@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
 import { register } from "../support/fake-nomad/register.ts";
 import { CREDENTIAL, fakeCluster, RUNTIME } from "./fake-cluster.ts";
-import { type Api, CASE, dev, ECHO, keyFor, workspace } from "./support.ts";
+import { type Api, apiWith, CASE, dev, ECHO, keyFor, workspace } from "./support.ts";
 
 const cluster = fakeCluster(["node:write"]);
 
 /** A workspace with a runtime on the fake, and its credential stored. */
-async function registered(parts: Record<string, unknown> = {}): Promise<{ id: string; api: Api }> {
-  const { id, api } = await workspace();
+async function registered(parts: Record<string, unknown> = {}): Promise<{ id: string; api: Api; token: string }> {
+  const { id, api, token } = await workspace();
   expect((await api.call("PUT", "/secrets/NOMAD_TOKEN", CREDENTIAL)).status).toBe(204);
   expect((await api.call("POST", "/runtimes", { ...RUNTIME, ...parts })).status).toBe(201);
-  return { id, api };
+  return { id, api, token };
 }
 
 const INSPECT = "/runtimes/gpu/versions/latest/inspect";
@@ -56,11 +56,21 @@ test("an unreachable cluster, an unknown credential and a missing secret are ans
   await bare.call("POST", "/runtimes", RUNTIME);
   expect((await bare.call("GET", INSPECT)).body).toMatchObject({
     reachable: false,
-    reason: "misconfigured",
+    reason: "credential",
     detail: expect.stringContaining("NOMAD_TOKEN"),
   });
   expect((await bare.call("GET", "/runtimes/other/versions/latest/inspect")).status).toBe(404);
   expect((await bare.call("GET", "/runtimes/gpu/versions/9.9.9/inspect")).status).toBe(404);
+});
+
+test("what the object hands on is given back to it once it was read", async () => {
+  const { token } = await registered();
+  let disposed = 0;
+  const answer = { kind: "nomad", reachable: false, detail: "d", [Symbol.dispose]: () => disposed++ };
+  const scheduler = { idFromName: String, get: () => ({ inspect: async () => answer }) };
+  const api = apiWith({ EVERDICT_ENV: "dev", SCHEDULER: scheduler }, { authorization: `Bearer ${token}` });
+  expect((await api.call("GET", INSPECT)).body).toEqual({ kind: "nomad", reachable: false, detail: "d" });
+  expect(disposed).toBe(1);
 });
 
 test("only an admin controls, and only what is ours unless the runtime says otherwise; each action is told", async () => {

@@ -95,6 +95,42 @@ test("a secret of the wrong use is told when the runtime is checked", async () =
   ]);
 });
 
+test("secrets of the wrong use are told when a harness or a dataset that names them is checked or registered", async () => {
+  const { api } = await workspace();
+  await api.call("PUT", "/secrets/CLUSTER", { value: "v", use: "cluster", hosts: ["a.dev"] });
+  await api.call("PUT", "/secrets/MINE", { value: "v" });
+  const env = { A: { secretRef: "CLUSTER" }, B: { secretRef: "MINE" }, C: { secretRef: "ABSENT" } };
+  const source = { kind: "git", url: "https://a.dev/x", ref: "main", authSecret: "CLUSTER" };
+  const dataset = { id: "cloned", version: "1.0.0", cases: [{ ...CASE, env: { kind: "repo", source } }] };
+  const misused = (field: string) => `secret 'CLUSTER' has use 'cluster', but ${field} needs one of use 'job'`;
+  for (const [path, spec, warnings] of [
+    ["/harnesses", { ...ECHO, env }, ["secret 'ABSENT' is not stored yet", misused("env.A")]],
+    ["/datasets", dataset, [misused("cases.0.env.source.authSecret")]],
+  ] as const)
+    for (const where of [`${path}/validate`, path])
+      expect((await api.call("POST", where, spec)).body.warnings, where).toEqual(
+        warnings.map((words) => expect.stringContaining(words)),
+      );
+  const service = { name: "web", image: "nginx:1", env: { K: { secretRef: "CLUSTER" } } };
+  const topology = { kind: "service", id: "web", version: "1.0.0", services: [service] };
+  const frontDoor = { service: "web", submit: "POST /", completion: "sync" };
+  const checked = await api.call("POST", "/harnesses/validate", { ...topology, frontDoor });
+  expect(checked.body.warnings).toContainEqual(expect.stringContaining(misused("services.0.env.K")));
+});
+
+test("an address that nobody dials is not said to need a relay", async () => {
+  const { api } = await workspace();
+  const checked = async (addr: string) =>
+    (await api.call("POST", "/runtimes/validate", { ...NOMAD, authSecret: undefined, addr })).body;
+  for (const addr of ["http://127.0.0.1:4646", "http://169.254.169.254", "http://localhost"]) {
+    const { ok, reachability, warnings } = await checked(addr);
+    expect([ok, reachability.verdict, reachability.command], addr).toEqual([true, "blocked", null]);
+    expect(warnings, addr).toEqual([expect.stringContaining("a deployed control plane refuses this address")]);
+    expect(warnings.join(), addr).not.toContain("relay");
+  }
+  expect((await checked("http://10.0.0.1:4646")).warnings).toEqual([expect.stringContaining("only through a relay")]);
+});
+
 test("an old runner is told to upgrade whatever the shape of what it sends", async () => {
   const { api } = await workspace();
   const { token } = (await api.call("POST", "/workspace/runners", { label: "old" })).body;

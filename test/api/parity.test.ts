@@ -164,7 +164,28 @@ test("a tool list shows what its caller may do, with real schemas and hints", as
   const create = all.find(({ name }) => name === "create_runtime");
   expect(create?.inputSchema).toMatchObject({ type: "object", required: ["spec"], additionalProperties: false });
   expect(JSON.stringify(create?.inputSchema)).toContain("cpuMhzPerCore");
-  expect(all.find(({ name }) => name === "get_run")?.annotations).toMatchObject({ readOnlyHint: true });
-  expect(all.find(({ name }) => name === "delete_secret")?.annotations).toMatchObject({ destructiveHint: true });
+  const hinted = (hint: "readOnlyHint" | "destructiveHint" | "openWorldHint") =>
+    all.filter(({ annotations }) => annotations?.[hint] === true).map(({ name }) => name);
+  const ways = (...methods: string[]) => tools.filter(({ method }) => methods.includes(method)).map(({ name }) => name);
+  const asking = ["preview_scorecard", "probe_runtime", "validate_dataset", "validate_harness", "validate_runtime"];
+  expect(hinted("readOnlyHint").sort()).toEqual([...ways("GET"), ...asking].sort());
+  const ending = [
+    "archive_runtime",
+    "archive_harness",
+    "archive_dataset",
+    "cancel_run",
+    "cancel_scorecard",
+    "control_runtime",
+  ];
+  expect(hinted("destructiveHint").sort()).toEqual([...ways("PUT", "DELETE"), ...ending].sort());
+  expect(hinted("openWorldHint")).toEqual(expect.arrayContaining(["probe_runtime", "inspect_runtime", "submit_run"]));
+  const again = (name: string) => all.find((tool) => tool.name === name)?.annotations?.idempotentHint;
+  expect(["create_runtime", "cancel_run", "put_secret", "submit_run", "pair_runner"].map(again)).toEqual([
+    true,
+    true,
+    true,
+    false,
+    false,
+  ]);
   expect(env.EVERDICT_ENV).toBeUndefined();
 });

@@ -300,6 +300,17 @@ test("a member cancels own runs only; an admin anyone's", async () => {
   expect((await api.call("POST", `/runs/${run}/cancel`)).status).toBe(202);
 });
 
+test("an entry that does not wait says why, and advises only what can be done", async () => {
+  const { api } = await workspace();
+  const { id: run } = (await api.call("POST", "/runs", RUN)).body;
+  expect((await api.call("DELETE", `/queue/entries/${run}`)).status).toBe(204);
+  const again = await api.call("DELETE", `/queue/entries/${run}`);
+  expect(again).toMatchObject({ status: 409, body: { data: { status: "cancelled" } } });
+  expect(again.body.detail).toBe(`run '${run}' has ended: cancelled; there is nothing to cancel`);
+  const moved = await api.call("POST", `/queue/entries/${run}/promote`);
+  expect(moved.body.detail).toBe(`run '${run}' has ended: cancelled; there is nothing to move`);
+});
+
 test("the development server refuses rebound hosts and foreign origins", async () => {
   const rebound = await dev.fetch(new Request("http://evil.example/me", { headers: { host: "evil.example" } }));
   expect(rebound.status).toBe(403);

@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { expect, test } from "vitest";
 import { decodeFrame, encodeFrame, encodeJson, FRAME, RELAY_PROTOCOL } from "../../contracts/relay-protocol.ts";
 import type { Relay } from "../../durable-objects/relay/object.ts";
-import { apiWith, dev, env, keyFor, workspace } from "./support.ts";
+import { apiWith, dev, env, keyFor, NOMAD, workspace } from "./support.ts";
 
 const SERVER = "https://10.20.30.40:6443";
 const K8S = { kind: "k8s", id: "pool", version: "1.0.0", image: "busybox:1.36", namespace: "evals" };
@@ -165,6 +165,32 @@ test("a runtime shows its relay and how it is", async () => {
   expect(await relayOf()).toMatchObject({ online: true });
   socket.close(1000, "");
   await expect.poll(relayOf).toMatchObject({ online: false, lastSeenAt: expect.stringMatching(/Z$/) });
+});
+
+test("a probe and a look give the same reason, whatever keeps a relay from answering", async () => {
+  const { api } = await workspace();
+  const both = async (id: string, spec: object) => {
+    const body = { ...K8S, id, ...spec };
+    expect((await api.call("POST", "/runtimes", body)).status).toBe(201);
+    const probe = (await api.call("POST", "/runtimes/probe", body)).body;
+    const look = (await api.call("GET", `/runtimes/${id}/versions/latest/inspect`)).body;
+    expect([look.reachable, look.reason, look.detail], id).toEqual([false, probe.reason, probe.detail]);
+    return probe.reason;
+  };
+  const named = { context: "prod", relay: "office" };
+  expect(await both("unpaired", named)).toBe("relay");
+  expect(await both("unnamed", { kubeconfigSecret: "KUBE" })).toBe("relay");
+  await api.call("POST", "/workspace/relays", { label: "office" });
+  expect(await both("offline", named)).toBe("relay-offline");
+  expect(
+    await both("nomad", {
+      ...NOMAD,
+      id: "nomad",
+      addr: "http://10.0.0.1:4646",
+      authSecret: undefined,
+      relay: "office",
+    }),
+  ).toBe("relay-offline");
 });
 
 test("validate says why a relay is needed and what to run; with the relay there is nothing left to do", async () => {

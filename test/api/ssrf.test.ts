@@ -99,7 +99,11 @@ test("addresses of ourselves, of our neighbours and of metadata services are ref
       const { body } = await api.call("POST", "/runtimes/validate", spec);
       expect(body, address).toMatchObject({ ok: false, receipt: null, reachability: { verdict: "blocked" } });
       const probe = await api.call("POST", "/runtimes/probe", spec);
-      if (probe.status !== 400) expect(probe.body, address).toMatchObject({ reachable: false, receipt: null });
+      if (probe.status === 400) continue;
+      expect(probe.body, address).toMatchObject({ reachable: false, reason: "blocked", receipt: null });
+      expect(probe.body.checks, address).toMatchObject([
+        { ok: false, fix: expect.stringContaining(`change '${field}'`) },
+      ]);
     }
   expect(dialled).toEqual([]);
 });

@@ -131,7 +131,8 @@ test("a token that may not list nodes still sees the workload, and is told what 
 test("a cluster that is not there, knows no such token or hangs is an answer", { timeout: 30_000 }, async () => {
   target = fakeKubernetesTarget();
   target.fake.fault = () => ({ kind: "broken" });
-  expect(await target.backend(owner).inspect()).toMatchObject({ reachable: false, reason: "api", nodes: null });
+  expect(await target.backend(owner).inspect()).toMatchObject({ reachable: false, reason: "connect", nodes: null });
+  expect(await target.backend(owner).probe()).toMatchObject({ reachable: false, reason: "connect" });
   target.fake.fault = () => null;
   expect(await target.stranger(owner).inspect()).toMatchObject({ reachable: false, reason: "auth" });
   target.fake.fault = ({ path }) => (path.includes("/nodes") ? { kind: "hangs" } : null);

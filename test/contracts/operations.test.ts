@@ -9,6 +9,15 @@ test("the page of operations is the table's", () => {
   expect(readFileSync("docs/operations.md", "utf8")).toBe(operationsPage());
 });
 
+test("the document on MCP names the tools whose body is one argument, and that argument", () => {
+  const words = readFileSync("docs/api.md", "utf8");
+  for (const { name, bodyAs } of OPERATION_LIST) {
+    if (bodyAs === undefined) continue;
+    expect(words, name).toContain(`\`${bodyAs}\``);
+    expect(words, name).toContain(name.startsWith("validate_") ? "`validate_`" : `\`${name}\``);
+  }
+});
+
 test("each operation stands under its own name, and no two share a route", () => {
   for (const [name, operation] of Object.entries(OPERATIONS)) expect(operation.name).toBe(name);
   const routes = OPERATION_LIST.map(({ method, path }) => `${method} ${path}`);

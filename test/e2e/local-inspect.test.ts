@@ -1,5 +1,7 @@
 import { availableParallelism, hostname } from "node:os";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openEngine } from "../../runner/engine.ts";
+import { DockerEngine } from "../../runner/executors/docker-engine.ts";
 import { ControlPlane, until } from "../support/control-plane.ts";
 
 let plane: ControlPlane;
@@ -8,6 +10,13 @@ beforeAll(async () => {
 });
 afterAll(() => plane?.stop());
 
+/** What answers on this machine, asked as the server does. */
+async function containerRuntime(): Promise<string | null> {
+  const engine = openEngine(process.env);
+  const facts = engine instanceof DockerEngine ? await engine.facts() : null;
+  return facts !== null && "version" in facts ? `docker://${facts.version}` : null;
+}
+
 test("a local runtime shows this machine and what runs on it", async () => {
   const client = plane.client();
   await client.call("create_runtime", { body: { kind: "local", id: "here", version: "1.0.0" } });
@@ -15,7 +24,14 @@ test("a local runtime shows this machine and what runs on it", async () => {
   expect(await look()).toMatchObject({
     kind: "local",
     reachable: true,
-    nodes: [{ name: hostname(), ready: true, cpu: { total: availableParallelism() * 1_000 } }],
+    nodes: [
+      {
+        name: hostname(),
+        ready: true,
+        cpu: { total: availableParallelism() * 1_000 },
+        containerRuntime: await containerRuntime(),
+      },
+    ],
     nodesTotal: 1,
     workload: [],
     warnings: [],

@@ -22,6 +22,25 @@ export function addressOf(spec: ClusterSpec): URL | null {
   return address === undefined ? null : new URL(address);
 }
 
+/**
+ * Why the control plane cannot dial a cluster itself, whatever its credential; null when it can.
+ * @param more of its uploaded kubeconfig
+ */
+export function impasseOf(
+  config: Pick<Config, "dev">,
+  spec: ClusterSpec,
+  more: readonly string[] = [],
+): { reason: "relay" | "blocked"; detail: string } | null {
+  const { verdict, reasons } = reachability(spec);
+  const needsRelay = spec.kind === "k8s" && (spec.server === undefined || spec.kubeconfigSecret !== undefined);
+  if (!needsRelay && (config.dev || verdict === "direct")) return null;
+  const why = [...new Set([...reasons, ...more])].join(", ") || "named";
+  return {
+    reason: needsRelay ? "relay" : "blocked",
+    detail: `the control plane cannot dial this cluster itself (${why})`,
+  };
+}
+
 /** The cluster token, only if its secret has use 'cluster' and lists this very host. */
 export async function clusterCredential(
   env: Env,

@@ -6,10 +6,10 @@ import type { Check as CheckSchema } from "../../contracts/operations/registry.t
 import { reachability } from "../../contracts/reachability.ts";
 import type { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { sha256 } from "../auth/digest.ts";
-import { offlineWords } from "../backends/transport/relay.ts";
+import { offlineWords, relayReason } from "../backends/transport/relay.ts";
 import { type Context, iso } from "../context.ts";
 import { registry, runtimeHealth } from "../store/schema.ts";
-import { addressOf, type ClusterSpec, clusterBackend, clusterCredential } from "./cluster.ts";
+import { addressOf, type ClusterSpec, clusterBackend, clusterCredential, impasseOf } from "./cluster.ts";
 import { type FoundRelay, findRelay, kubeconfigOf, relayState } from "./relay.ts";
 import { relayCommand } from "./relay-command.ts";
 
@@ -38,23 +38,13 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
   const checks: Check[] = [];
   if (spec.kind === "local") return probeLocal(ctx);
   const reach = reachability(spec);
+  if (reach.verdict === "blocked" && !ctx.config.dev) return blocked(spec, reach.reasons);
   if (spec.relay !== undefined) return probeThroughRelay(ctx, spec, spec.relay);
-  const needsRelay = spec.kind === "k8s" && (spec.server === undefined || spec.kubeconfigSecret !== undefined);
-  if (needsRelay || (!ctx.config.dev && reach.verdict !== "direct")) {
-    const facts = (await kubeconfigOf(ctx, ctx.principal.workspace, spec))?.facts ?? null;
-    const why = [...new Set([...reach.reasons, ...(facts?.reasons ?? [])])].join(", ") || "named";
-    checks.push({
-      name: "reachability",
-      ok: false,
-      detail: `not directly reachable: ${why}`,
-      fix: relayCommand(ctx, spec, facts),
-    });
-    return ended(
-      spec.kind,
-      needsRelay ? "relay" : "blocked",
-      `the control plane cannot dial this cluster itself (${why})`,
-      checks,
-    );
+  const facts = (await kubeconfigOf(ctx, ctx.principal.workspace, spec))?.facts ?? null;
+  const impasse = impasseOf(ctx.config, spec, facts?.reasons);
+  if (impasse !== null) {
+    checks.push({ name: "reachability", ok: false, detail: impasse.detail, fix: relayCommand(ctx, spec, facts) });
+    return ended(spec.kind, impasse.reason, impasse.detail, checks);
   }
   checks.push({ name: "reachability", ok: true, detail: "dialled directly", fix: null });
   const { env, config, store, principal } = ctx;
@@ -68,6 +58,13 @@ export async function probe(ctx: Context, spec: RuntimeSpec): Promise<ProbeResul
     return ended(spec.kind, "credential", credential.detail, checks);
   }
   return ask(ctx, spec, checks);
+}
+
+/** An address that is dialled by nobody, through a relay or not. */
+function blocked(spec: ClusterSpec, reasons: readonly string[]): ProbeResult {
+  const detail = `the control plane does not dial this address (${reasons.join(", ")})`;
+  const fix = `change '${spec.kind === "nomad" ? "addr" : "server"}' to the address under which other machines reach the cluster`;
+  return ended(spec.kind, "blocked", detail, [{ name: "reachability", ok: false, detail, fix }]);
 }
 
 /** Through a relay: first whether it is there at all, then the cluster. */
@@ -101,13 +98,10 @@ async function probeThroughRelay(ctx: Context, spec: ClusterSpec, name: string):
 
 /** What a relay says of itself is its own reason, and its words name what to change. */
 function relayWords(result: ProbeResult): ProbeResult {
-  const ofRelay = (detail: string): boolean => detail.startsWith("relay '");
   const checks = result.checks.map((check) =>
-    !check.ok && ofRelay(check.detail) ? { ...check, fix: "change what the message names" } : check,
+    !check.ok && relayReason(check.detail) !== null ? { ...check, fix: "change what the message names" } : check,
   );
-  if (!ofRelay(result.detail)) return { ...result, checks };
-  const reason = /certificate is not trusted|\bTLS\b/.test(result.detail) ? "tls" : "relay";
-  return { ...result, checks, reason };
+  return { ...result, checks, reason: relayReason(result.detail) ?? result.reason };
 }
 
 async function ask(ctx: Context, spec: ClusterSpec, checks: Check[]): Promise<ProbeResult> {

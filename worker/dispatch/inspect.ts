@@ -4,7 +4,8 @@ import type { RuntimeRef } from "../../contracts/rpc.ts";
 import { RuntimeSpec } from "../../contracts/runtime-spec.ts";
 import { sha256 } from "../auth/digest.ts";
 import { blankInspection } from "../backends/inspection.ts";
-import { type ClusterSpec, clusterBackend } from "../compute/cluster.ts";
+import { relayReason } from "../backends/transport/relay.ts";
+import { type ClusterSpec, clusterBackend, impasseOf } from "../compute/cluster.ts";
 import { storeOf } from "../context.ts";
 import { configOf, type Env, schedulerOf } from "../environment.ts";
 import { find } from "../registry/registry.ts";
@@ -17,15 +18,20 @@ async function specOf(env: Env, { owner, id, version }: RuntimeRef): Promise<Clu
   return spec;
 }
 
-/** A look at a cluster. That there is no way to it is an answer too. */
+/** A look at a cluster. That there is no way to it is an answer too, for the reason that a probe would give. */
 export async function inspectRuntime(env: Env, objectHash: string, runtime: RuntimeRef): Promise<Inspection> {
   const spec = await specOf(env, runtime);
+  const config = configOf(env);
+  const impasse = spec.relay === undefined ? impasseOf(config, spec) : null;
+  if (impasse !== null) return blankInspection(spec.kind, impasse.detail, impasse.reason);
   try {
-    const backend = await clusterBackend(env, configOf(env), storeOf(env), runtime.owner, spec, objectHash);
-    return await backend.inspect();
+    const backend = await clusterBackend(env, config, storeOf(env), runtime.owner, spec, objectHash);
+    const seen = await backend.inspect();
+    return seen.reachable ? seen : { ...seen, reason: relayReason(seen.detail) ?? seen.reason };
   } catch (error) {
     if (!(error instanceof EverdictError) || error.code !== "UPSTREAM_MISCONFIGURED") throw error;
-    return blankInspection(spec.kind, error.message.slice(0, 1_000), "misconfigured");
+    // What names a relay that is not there says so in its data; all else is a credential that cannot be used.
+    return blankInspection(spec.kind, error.message.slice(0, 1_000), error.data?.relay ? "relay" : "credential");
   }
 }
 

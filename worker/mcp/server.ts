@@ -1,5 +1,6 @@
 import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import { EverdictError } from "../../contracts/errors.ts";
+import { hintsOf } from "../../contracts/operations/operation.ts";
 import { allowed } from "../auth/principal.ts";
 import type { Context } from "../context.ts";
 import { callOperation } from "../http/call.ts";
@@ -71,12 +72,7 @@ export async function handleMcp(request: Request, ctx: Context): Promise<Respons
             description: [operation.summary, operation.description].filter(Boolean).join(". "),
             inputSchema: advertised(tool.input),
             outputSchema: advertised(tool.output),
-            annotations: {
-              readOnlyHint: operation.method === "GET",
-              destructiveHint: operation.destructive === true,
-              idempotentHint: operation.method !== "POST",
-              openWorldHint: false,
-            },
+            annotations: hintsOf(operation),
           },
           (args: Record<string, unknown>) => callTool(ctx, tool, args ?? {}),
         );

@@ -1,5 +1,6 @@
-import type { Outcome } from "../../contracts/job.ts";
+import { OUTCOME_STREAM_BYTES, type Outcome } from "../../contracts/job.ts";
 import type { Failure } from "../../contracts/run.ts";
+import { base64Forms } from "../../contracts/secret-forms.ts";
 import { fromBase64, toBase64 } from "../auth/digest.ts";
 
 /** Shorter values would mask ordinary text; runners keep the same bound. */
@@ -15,19 +16,6 @@ const latin = (bytes: Uint8Array): string => {
   for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
   return text;
 };
-
-/**
- * The base64 of a value, in both alphabets, wherever it starts in what is encoded: the characters that do not depend on
- * its neighbours.
- */
-function encodings(bytes: Uint8Array): string[] {
-  const forms = [0, 1, 2].map((lead) => {
-    const whole = toBase64(new Uint8Array([...new Uint8Array(lead), ...bytes])).replace(/=+$/, "");
-    const end = (lead + bytes.length) % 3 === 0 ? whole.length : whole.length - 1;
-    return whole.slice(lead === 0 ? 0 : lead + 1, end);
-  });
-  return [...new Set([...forms, ...forms.map((form) => form.replaceAll("+", "-").replaceAll("/", "_"))])];
-}
 
 interface Span {
   start: number;
@@ -76,7 +64,7 @@ export class Masking {
     const known = [...new Set(values)]
       .map((value) => ({ value, bytes: new TextEncoder().encode(value) }))
       .filter(({ bytes }) => bytes.length >= MIN_BYTES);
-    const coded = known.flatMap(({ bytes }) => encodings(bytes));
+    const coded = known.flatMap(({ bytes }) => base64Forms(bytes));
     // Longest first: a value may hold another.
     const longest = (a: string, b: string) => b.length - a.length;
     this.#text = [...known.map(({ value }) => value), ...coded].sort(longest);
@@ -125,11 +113,24 @@ export class Masking {
       Object.entries(outcome.files).map(([path, file]) => [path, { ...file, base64: this.#file(file.base64) }]),
     );
     const diff = outcome.diff === null ? null : this.text(outcome.diff);
-    return { ...outcome, stdout: this.text(outcome.stdout), stderr: this.text(outcome.stderr), files, diff };
+    const setupStep = outcome.setupStep === undefined ? {} : { setupStep: this.text(outcome.setupStep) };
+    return {
+      ...outcome,
+      stdout: this.#end(outcome.stdout, outcome.stdoutBytes),
+      stderr: this.#end(outcome.stderr, outcome.stderrBytes),
+      ...setupStep,
+      files,
+      diff,
+    };
+  }
+
+  /** The last bytes of a stream: when some are left out, a cut stands at their start. */
+  #end(text: string, bytes: number): string {
+    return bytes > OUTCOME_STREAM_BYTES ? this.tail(text) : this.text(text);
   }
 
   failure(failure: Failure): Failure {
-    const logTail = failure.logTail === undefined ? {} : { logTail: this.text(failure.logTail) };
+    const logTail = failure.logTail === undefined ? {} : { logTail: this.tail(failure.logTail) };
     const placement =
       failure.placement === undefined
         ? {}

@@ -23,13 +23,23 @@ async function runtimeOf(ctx: Context, { id, version }: ParamsOf<Ops["inspect_ru
   return { spec, object, ref: { owner: row.owner, id: row.id, version: row.version, workspace } };
 }
 
+/**
+ * The same answer, given back to the runtime: what an object hands on from another call carries that call's disposer, and
+ * is held on the object's side until it is disposed. The data itself stays.
+ */
+function released<T extends object>(answer: T): T {
+  const dispose: unknown = Reflect.get(answer, Symbol.dispose);
+  if (typeof dispose === "function") dispose.call(answer);
+  return answer;
+}
+
 /** GET /runtimes/{id}/versions/{version}/inspect: one reading for all who look within 5 s. */
 export async function inspectRuntime(
   ctx: Context,
   { params }: { params: ParamsOf<Ops["inspect_runtime"]> },
 ): Promise<Inspection> {
   const { object, ref } = await runtimeOf(ctx, params);
-  const seen = await schedulerOf(ctx.env, object).inspect(object, ref);
+  const seen = released(await schedulerOf(ctx.env, object).inspect(object, ref));
   const stranger = ref.owner === SHARED_OWNER && !ctx.principal.operator;
   return stranger ? withoutNeighbours(ctx, seen) : seen;
 }

@@ -41,9 +41,11 @@ async function workspacesPage(
     .all();
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
+  // The development server's own subject acts as admin wherever it goes, and is a member of nothing.
+  const everywhere = principal.kind === "dev" ? principal.role : null;
   const items = shown.map(({ role, ...row }) => ({
     ...row,
-    role: row.id === principal.workspace ? principal.role : role === null ? null : Role.parse(role),
+    role: row.id === principal.workspace ? principal.role : role === null ? everywhere : Role.parse(role),
   }));
   return { items, nextCursor: rows.length > limit && last ? await writeCursor(ctx, scope, [last.id]) : null };
 }

@@ -88,16 +88,22 @@ export async function promote(ctx: Context, input: { params: ParamsOf<Ops["promo
   const row = await findRun(ctx, input.params.id);
   const promoted =
     row.object !== null && !isTerminal(row.status) && (await schedulerOf(ctx.env, row.object).promote(row.id));
-  if (!promoted) {
-    const { status } = await getRun(ctx, input);
-    throw new EverdictError(
-      "CONFLICT",
-      `run '${row.id}' is not waiting in a queue: ${row.object === null ? "its scorecard has not fed it yet" : status}`,
-      { data: { status } },
-    );
-  }
+  if (!promoted) throw notWaiting(await getRun(ctx, input), row.object !== null, "there is nothing to move");
   await auditRow(ctx, "queue.promote", row.id).run();
   return getRun(ctx, input);
+}
+
+/** Why a run has no place in a queue. @param fed whether its scorecard has handed it to one */
+function notWaiting(run: Run, fed: boolean, advice: string): EverdictError {
+  const waits = fed
+    ? "has no place in its queue now"
+    : "is in no queue yet: its scorecard feeds it when others have ended";
+  const state = isTerminal(run.status)
+    ? `has ended: ${run.status}`
+    : run.status === "queued"
+      ? waits
+      : `waits no longer: ${run.status}`;
+  return new EverdictError("CONFLICT", `run '${run.id}' ${state}; ${advice}`, { data: { status: run.status } });
 }
 
 /** Only what still waits: a run that has started is cancelled by POST /runs/{id}/cancel. */
@@ -107,10 +113,10 @@ export async function cancelEntry(
 ): Promise<undefined> {
   const run = await getRun(ctx, input);
   if (run.status !== "queued")
-    throw new EverdictError(
-      "CONFLICT",
-      `run '${run.id}' is not waiting: ${run.status}; cancel it with POST /runs/${run.id}/cancel`,
-      { data: { status: run.status } },
+    throw notWaiting(
+      run,
+      true,
+      isTerminal(run.status) ? "there is nothing to cancel" : `cancel it with POST /runs/${run.id}/cancel`,
     );
   await cancelRun(ctx, input);
   return undefined;

@@ -1,13 +1,18 @@
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { canonicalJson } from "../../contracts/canonical.ts";
-import { Dataset, datasetIssues, EvalCase } from "../../contracts/case.ts";
+import { Dataset, datasetIssues, datasetSecretNames, EvalCase } from "../../contracts/case.ts";
 import { EverdictError, type Issue, issuesOf } from "../../contracts/errors.ts";
-import { HarnessSpec, harnessIssues, harnessSecretEnv } from "../../contracts/harness.ts";
+import { HarnessSpec, harnessIssues, harnessSecretNames } from "../../contracts/harness.ts";
 import { LIMITS } from "../../contracts/names.ts";
 import type { BodyOf, OutputOf, ParamsOf, QueryOf } from "../../contracts/operations/operation.ts";
 import type { REGISTRY_OPERATIONS } from "../../contracts/operations/registry.ts";
 import { type Reachability, reachability } from "../../contracts/reachability.ts";
-import { advertisedCapabilities, RuntimeSpec, runtimeIssues } from "../../contracts/runtime-spec.ts";
+import {
+  advertisedCapabilities,
+  RuntimeSpec,
+  runtimeIssues,
+  runtimeSecretNames,
+} from "../../contracts/runtime-spec.ts";
 import { sign } from "../auth/digest.ts";
 import type { KubeconfigFacts } from "../compute/kubeconfig-facts.ts";
 import { type ProbeResult, probe } from "../compute/probe.ts";
@@ -29,9 +34,9 @@ import {
   setArchived,
   setTags,
 } from "../registry/registry.ts";
-import { resolveSecrets } from "../secrets/resolve.ts";
 import { datasetCases, runtimeHealth } from "../store/schema.ts";
-import { missingSecrets, runtimeWarnings } from "./runtime-warnings.ts";
+import { runtimeWarnings } from "./runtime-warnings.ts";
+import { missingSecrets, misusedSecrets, type NamedSecret } from "./secret-warnings.ts";
 
 type Ops = typeof REGISTRY_OPERATIONS;
 
@@ -67,7 +72,7 @@ export async function createRuntime(ctx: Context, { body }: { body: BodyOf<Ops["
   refuse("runtime", allRuntimeIssues(ctx, body));
   const done = await register(ctx, "runtime", body, body);
   await pushEnvelope(ctx, body.id);
-  return registered(done, await runtimeWarnings(ctx, body, await missingSecrets(ctx, body)));
+  return registered(done, await runtimeWarnings(ctx, body, await missingSecrets(ctx, runtimeSecretNames(body))));
 }
 
 /** A new or archived version changes the envelope from the next pump on. */
@@ -86,24 +91,22 @@ async function pushEnvelope(ctx: Context, id: string): Promise<void> {
 
 export async function createHarness(ctx: Context, { body }: { body: BodyOf<Ops["create_harness"]> }) {
   refuse("harness", harnessIssues(body));
-  return registered(await register(ctx, "harness", body, body), await harnessWarnings(ctx, body));
+  const missing = await missingSecrets(ctx, harnessSecretNames(body));
+  return registered(await register(ctx, "harness", body, body), await harnessWarnings(ctx, body, missing));
 }
 
-async function harnessMissing(ctx: Context, spec: HarnessSpec): Promise<string[]> {
-  if (spec.kind !== "command") return [];
-  const names = Object.values(harnessSecretEnv(spec));
-  const stored = await resolveSecrets(ctx.env, ctx.config, ctx.store, ctx.principal.workspace, names);
-  return [...new Set(names)].filter((name) => !stored.has(name));
-}
+/** Secrets that would keep runs from being taken. */
+const secretWarnings = async (ctx: Context, named: readonly NamedSecret[], missing: string[]): Promise<string[]> => [
+  ...missing.map((name) => `secret '${name}' is not stored yet; runs are refused until an admin stores it`),
+  ...(await misusedSecrets(ctx, named)),
+];
 
 /** A placeholder in the quoted program text of an interpreter that the command starts. */
 const NESTED_CODE =
   /\b(?:(?:sh|bash|dash|zsh|python3?|perl|ruby|node|php)\s+(?:-\S+\s+)*-[ce]|eval)\s+(?:"[^"]*\{\{|[^"'|;&\n]*\{\{)/;
 
-async function harnessWarnings(ctx: Context, spec: HarnessSpec): Promise<string[]> {
-  const warnings = (await harnessMissing(ctx, spec)).map(
-    (name) => `secret '${name}' is not stored yet; runs are refused until an admin stores it`,
-  );
+async function harnessWarnings(ctx: Context, spec: HarnessSpec, missing: string[]): Promise<string[]> {
+  const warnings = await secretWarnings(ctx, harnessSecretNames(spec), missing);
   if (spec.kind === "command" && NESTED_CODE.test(spec.command)) {
     warnings.push(
       "a placeholder stands inside the code of another interpreter (sh -c, python -c, eval …): it is data for this shell and code for that one; pass it as an argument instead, for example sh -c 'echo \"$1\"' _ {{task}}",
@@ -158,7 +161,9 @@ export async function createDataset(ctx: Context, { body }: { body: BodyOf<Ops["
     }
     await flush();
   };
-  return registered(await register(ctx, "dataset", body, head, { count: cases.length, write }), []);
+  const done = await register(ctx, "dataset", body, head, { count: cases.length, write });
+  const named = datasetSecretNames(body);
+  return registered(done, await secretWarnings(ctx, named, await missingSecrets(ctx, named)));
 }
 
 async function validation<S extends { id: string; version: string }>(
@@ -219,7 +224,7 @@ export async function validateRuntime(
     RuntimeSpec,
     body,
     (s) => allRuntimeIssues(ctx, s),
-    (s) => missingSecrets(ctx, s),
+    (s) => missingSecrets(ctx, runtimeSecretNames(s)),
     (s, missing) => runtimeWarnings(ctx, s, missing),
   );
   const parsed = RuntimeSpec.safeParse(body);
@@ -251,8 +256,8 @@ export async function validateHarness(ctx: Context, { body }: { body: unknown })
     HarnessSpec,
     body,
     harnessIssues,
-    (s) => harnessMissing(ctx, s),
-    (s) => harnessWarnings(ctx, s),
+    (s) => missingSecrets(ctx, harnessSecretNames(s)),
+    (s, missing) => harnessWarnings(ctx, s, missing),
   );
   return answer;
 }
@@ -264,8 +269,8 @@ export async function validateDataset(ctx: Context, { body }: { body: unknown })
     Dataset,
     body,
     allDatasetIssues,
-    async () => [],
-    () => [],
+    (s) => missingSecrets(ctx, datasetSecretNames(s)),
+    (s, missing) => secretWarnings(ctx, datasetSecretNames(s), missing),
   );
   return answer;
 }

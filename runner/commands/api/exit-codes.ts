@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../../contracts/errors.ts";
 
-/** Exit statuses of the API commands; `scorecard` and `run --follow` use 0, 1 and 2 for what was measured. */
+/** Exit statuses of the API commands; `run` and `scorecard` use 0, 1 and 2 for what was measured. docs/cli.md lists them. */
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, auth: 3, notFound: 4, conflict: 5, unavailable: 7 } as const;
 
 const BY_CODE: Partial<Record<ErrorCode, number>> = {

@@ -52,6 +52,7 @@ describe("the probe of a Nomad runtime", () => {
       const lab = new Lab({ rights: LEAST_RIGHTS.filter((one) => one !== right) });
       const report = await lab.backend.probe();
       expect(report).toMatchObject({ reachable: false, reason: "rights" });
+      expect(report.detail).toContain(`the token lacks the right ${right}`);
       const check = report.checks.find(({ ok }) => !ok);
       expect(check?.name).toBe(`right ${right}`);
       expect(check?.fix).toContain(right.split(":")[1] ?? right);
@@ -67,7 +68,11 @@ describe("the probe of a Nomad runtime", () => {
     ["N 22: no token on 1.6, which is a 500", null, "1.6.10"],
   ])("%s is reason auth and names authSecret", async (_name, token, version) => {
     const report = await new Lab({ version }).backendWith(token).probe();
-    expect(report).toMatchObject({ reachable: false, reason: "auth" });
+    expect(report).toMatchObject({
+      reachable: false,
+      reason: "auth",
+      detail: expect.stringMatching(/^(the Nomad server|no token is set)/),
+    });
     expect(report.checks.find(({ ok }) => !ok)?.fix).toContain("authSecret");
   });
 

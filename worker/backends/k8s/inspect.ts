@@ -9,6 +9,7 @@ import { JOB_NAME, refOfLabels, selectorOf } from "./labels.ts";
 import { listAll } from "./listing.ts";
 import { quantityOf } from "./quantity.ts";
 import { RIGHTS } from "./rights.ts";
+import { unreachableReason } from "./unreachable.ts";
 
 const MIB = 2 ** 20;
 const GPU = "nvidia.com/gpu";
@@ -36,10 +37,7 @@ async function lookAtCluster(client: K8sClient, seen: Inspection): Promise<boole
     Object.assign(seen, { reachable: true, detail: `kubernetes ${version}`, reason: null });
     return true;
   } catch (error) {
-    const fault = faultOf(error);
-    const unknown = error instanceof ClusterError && error.httpStatus === 401;
-    const late = fault.code === "UPSTREAM_TIMEOUT";
-    Object.assign(seen, { detail: fault.message, reason: unknown ? "auth" : late ? "timeout" : "api" });
+    Object.assign(seen, { detail: faultOf(error).message, reason: unreachableReason(error) });
     return false;
   }
 }
@@ -101,7 +99,7 @@ function nodeView(node: KubeNode, usage: Record<string, string> | undefined, gpu
     os: text(nodeInfo?.operatingSystem),
     arch: text(nodeInfo?.architecture),
     kernel: text(nodeInfo?.kernelVersion),
-    containerRuntime: text(nodeInfo?.containerRuntimeVersion),
+    containerRuntime: text(nodeInfo?.containerRuntimeVersion) || null,
     agentVersion: text(nodeInfo?.kubeletVersion),
     address: addresses?.find(({ type }) => type === "InternalIP")?.address.slice(0, 300) ?? null,
     cpu: amount("cpu", 1e-3),

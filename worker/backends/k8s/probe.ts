@@ -8,6 +8,7 @@ import type { K8sClient } from "./client.ts";
 import { jobDocument } from "./documents.ts";
 import { RIGHTS, type Right, type RightsWanted, resourceName, rightsFor, rightWords, roleManifest } from "./rights.ts";
 import type { K8sSpec } from "./settings.ts";
+import { unreachableReason } from "./unreachable.ts";
 
 /** The whole probe. */
 const PROBE_MS = 10_000;
@@ -80,13 +81,25 @@ const wantedBy = (spec: K8sSpec): RightsWanted => ({
   createNamespace: spec.createNamespace,
 });
 
-const hang = (list: Checklist): void =>
-  list.fail(
-    "connect",
-    "timeout",
-    `the cluster did not answer within ${PROBE_MS / 1_000} s`,
-    "check the address and that the cluster's API is open to the control plane, or use a relay",
-  );
+/** What is said of each way not to be answered; the error's own words where there is no detail. */
+const UNREACHABLE: Record<ReturnType<typeof unreachableReason>, { check?: string; detail?: string; fix: string }> = {
+  timeout: {
+    detail: `the cluster did not answer within ${PROBE_MS / 1_000} s`,
+    fix: "check the address and that the cluster's API is open to the control plane, or use a relay",
+  },
+  tls: {
+    detail: "no TLS connection: the certificate is not trusted, or the port does not speak TLS",
+    fix: "use a publicly trusted certificate and https, or a relay that trusts the cluster's own CA",
+  },
+  connect: { fix: "check name and port, or use a relay beside the cluster" },
+  auth: { check: "auth", fix: "store a valid token under the name in authSecret" },
+  api: { check: "api", fix: "check address, port and path" },
+};
+
+const hang = (list: Checklist): void => {
+  const { detail = "", fix } = UNREACHABLE.timeout;
+  list.fail("connect", "timeout", detail, fix);
+};
 
 async function checkVersion(client: K8sClient, list: Checklist): Promise<string | null> {
   try {
@@ -112,27 +125,11 @@ async function checkVersion(client: K8sClient, list: Checklist): Promise<string 
 function tellUnreachable(list: Checklist, error: unknown): void {
   if (!(error instanceof ClusterError)) throw error;
   const { httpStatus } = error;
-  if (httpStatus === null) {
-    const cause = error.cause instanceof Error ? `${error.cause.message} ${causeWords(error.cause.cause)}` : "";
-    if (error.code === "UPSTREAM_TIMEOUT") hang(list);
-    else if (/certificate|TLS|SSL|self.signed|wrong version number/i.test(cause))
-      list.fail(
-        "connect",
-        "tls",
-        "no TLS connection: the certificate is not trusted, or the port does not speak TLS",
-        "use a publicly trusted certificate and https, or a relay that trusts the cluster's own CA",
-      );
-    else list.fail("connect", "connect", error.message, "check name and port, or use a relay beside the cluster");
-    return;
-  }
-  list.pass("connect", `HTTP ${httpStatus}`);
-  if (httpStatus === 401 || httpStatus === 403)
-    list.fail("auth", "auth", error.message, "store a valid token under the name in authSecret");
-  else list.fail("api", "api", error.message, "check address, port and path");
+  if (httpStatus !== null) list.pass("connect", `HTTP ${httpStatus}`);
+  const reason = unreachableReason(error);
+  const { check = "connect", detail = error.message, fix } = UNREACHABLE[reason];
+  list.fail(check, reason, detail, fix);
 }
-
-const causeWords = (cause: unknown): string =>
-  cause instanceof Error ? `${cause.message} ${"code" in cause ? String(cause.code) : ""}` : "";
 
 /** A review answers 201 either way, and does not check that the namespace exists. */
 async function checkRights(client: K8sClient, list: Checklist, spec: K8sSpec): Promise<void> {

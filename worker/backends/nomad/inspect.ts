@@ -4,6 +4,7 @@ import { eachOf } from "../each-of.ts";
 import { inspectWithin, section, setNodes, setWorkload, shownFirst, shownText as text, warn } from "../inspection.ts";
 import { ClusterError, faultOf } from "../transport/cluster-error.ts";
 import { isDenied, type NomadClient, parsed } from "./client.ts";
+import { unreachableReason } from "./probe.ts";
 import { isOurs } from "./remove.ts";
 import {
   HostStats,
@@ -42,7 +43,7 @@ async function lookAtServers(client: NomadClient, seen: Inspection): Promise<boo
     const answer = await client.ask({ method: "GET", path: "/v1/agent/members", right: "none" });
     if (isDenied(answer)) {
       // Any known token may ask this; one that may not is none.
-      Object.assign(seen, { detail: "the server does not know the token", reason: "auth" });
+      Object.assign(seen, { detail: "the Nomad server does not know the token", reason: "auth" });
       return false;
     }
     const builds = parsed(answer, Members).Members.flatMap(({ Tags }) => Tags?.build ?? []);
@@ -51,10 +52,7 @@ async function lookAtServers(client: NomadClient, seen: Inspection): Promise<boo
     Object.assign(seen, { reachable: true, detail: `nomad ${version}`, reason: null });
     return true;
   } catch (error) {
-    const fault = faultOf(error);
-    const reason = fault.code === "UPSTREAM_TIMEOUT" ? "timeout" : error instanceof ClusterError ? error.reason : "";
-    const known = ["connect", "tls", "timeout"].includes(reason);
-    Object.assign(seen, { detail: fault.message, reason: known ? reason : "api" });
+    Object.assign(seen, { detail: faultOf(error).message, reason: unreachableReason(error) });
     return false;
   }
 }
@@ -99,7 +97,7 @@ function nodeView(row: NodeRow, gpus: ReadonlyMap<string, number> | null): NodeV
     os: text(docker["driver.docker.os_type"]),
     arch: "",
     kernel: "",
-    containerRuntime: runtime === undefined ? "" : text(`docker://${runtime}`),
+    containerRuntime: runtime === undefined ? null : text(`docker://${runtime}`),
     agentVersion: text(row.Version),
     address: row.Address === "" ? null : text(row.Address),
     cpu: left(all?.Cpu.CpuShares, kept?.Cpu.CpuShares),

@@ -46,16 +46,17 @@ export async function probeNomad(
     return { reachable: found.reason === null, ...found, policy };
   } catch (error) {
     const fault = faultOf(error);
-    const reason = error instanceof ClusterError ? transportReason(error) : "api";
+    const reason = unreachableReason(error);
     found.checks.push({ name: "address", ok: false, detail: fault.message, fix: addressFix(reason, spec.addr) });
     return { reachable: false, detail: fault.message, reason, checks: found.checks, nodeOs: found.nodeOs, policy };
   }
 }
 
-function transportReason(error: ClusterError): string {
+/** Why no Nomad server answered, in the words that a probe and a look share. */
+export function unreachableReason(error: unknown): string {
+  if (!(error instanceof ClusterError)) return "api";
   if (error.code === "UPSTREAM_TIMEOUT") return "timeout";
-  if (error.reason === "tls" || error.reason === "connect") return error.reason;
-  return "api";
+  return error.reason === "tls" || error.reason === "connect" ? error.reason : "api";
 }
 
 const ADDRESS_FIX: Record<string, string> = {
@@ -68,8 +69,15 @@ const addressFix = (reason: string, addr: string): string => `${ADDRESS_FIX[reas
 
 const pass = (name: string, detail: string): ProbeCheck => ({ name, ok: true, detail, fix: null });
 
+/** The first failure is the reason of the whole, and its words are. */
 function fail(found: Findings, reason: string, check: Omit<ProbeCheck, "ok">): void {
-  found.reason ??= reason;
+  if (found.reason === null) {
+    found.reason = reason;
+    const words = check.name.startsWith("right ")
+      ? `the token lacks the ${check.name} (${check.detail})`
+      : check.detail;
+    found.detail = words.slice(0, 1_000);
+  }
   found.checks.push({ ok: false, ...check });
 }
 
@@ -94,7 +102,10 @@ async function checkToken(client: NomadClient, found: Findings, signal: AbortSig
   found.checks.push(pass("address", "a Nomad server answers"));
   fail(found, "auth", {
     name: "token",
-    detail: answer.status === 500 ? "the token is missing or malformed" : "the server does not know the token",
+    detail:
+      answer.status === 500
+        ? "the Nomad server was given no token, or one that is malformed"
+        : "the Nomad server does not know the token",
     fix: "store a valid Nomad ACL token (its Secret ID) under the name in authSecret",
   });
   return false;
@@ -137,7 +148,7 @@ async function checkVersion(client: NomadClient, found: Findings, signal: AbortS
     .filter((text) => text !== "");
   const oldest = builds.sort(compareBuilds)[0];
   if (oldest === undefined) return;
-  found.detail = `nomad ${oldest}`;
+  if (found.reason === null) found.detail = `nomad ${oldest}`;
   const old = compareBuilds(oldest, MIN_VERSION.join(".")) < 0;
   found.checks.push({
     name: "version",

@@ -48,6 +48,16 @@ export const offlineWords = (label: string, lastSeenAt: string | null): string =
   `relay '${label}' is offline, ${lastSeenAt === null ? "it has never connected" : `last seen ${lastSeenAt}`}`;
 
 /**
+ * What a probe and a look give as their reason when it was the relay that could not: it says so in its own words.
+ * @returns null for words that are not a relay's
+ */
+export function relayReason(detail: string): "relay-offline" | "tls" | "relay" | null {
+  if (!detail.startsWith("relay '")) return null;
+  if (/^relay '[^']*' is offline, /.test(detail)) return "relay-offline";
+  return /certificate is not trusted|\bTLS\b/.test(detail) ? "tls" : "relay";
+}
+
+/**
  * Requests to a cluster through a relay beside it. A request that is on its way when the connection breaks ends as a
  * retryable UPSTREAM_ERROR; nothing is repeated here.
  */
