@@ -113,7 +113,13 @@ async function tried(what: string, url: string, token: string, known: string): P
 async function contexts(flags: RelayFlags): Promise<RelayFinding[]> {
   if (flags.allowContext.length === 0) return [];
   const tempDir = join(relayState(flags.stateDir).dir, "plugins", `doctor-${process.pid}`);
-  const targets = new Targets({ allowed: allowedBy(flags), kubeconfig: flags.kubeconfig, tempDir });
+  let targets: Targets;
+  try {
+    targets = new Targets({ allowed: allowedBy(flags), kubeconfig: flags.kubeconfig, tempDir });
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : String(error);
+    return flags.allowContext.map((name) => bad(`context ${name}`, `not tried: ${detail}`, "correct the option first"));
+  }
   try {
     return await Promise.all(flags.allowContext.map((name) => context(targets, name)));
   } finally {

@@ -80,6 +80,8 @@ test("doctor asks what is allowed, and says what is wrong and how to mend it", a
   expect(findings.filter(({ ok, fix }: { ok: boolean; fix: string | null }) => !ok && !fix)).toEqual([]);
   expect(server.seen.map(({ url, headers }) => [url, headers.authorization])).toEqual([["/version", "Bearer t"]]);
   expect((await everdict("doctor")).stdout).toContain("this relay would refuse every request");
+  const odd = await everdict("doctor", "--allow-context", "prod", "--allow-host", "https://x/y");
+  expect(odd).toMatchObject({ code: 1, stdout: expect.stringMatching(/context prod .*is not a host/), stderr: "" });
 });
 
 describe("doctor tries the token that it is given", () => {
