@@ -262,7 +262,10 @@ function nodeColumns(look: Inspection, cordon: ((node: NodeView) => void) | unde
       header: "Platform",
       from: "xl",
       cell: (node) => (
-        <span className="text-muted" title={`${node.kernel}, ${node.containerRuntime}, ${node.agentVersion}`}>
+        <span
+          className="text-muted"
+          title={[node.kernel, node.containerRuntime ?? "no container engine answers", node.agentVersion].join(", ")}
+        >
           {node.os}/{node.arch}
         </span>
       ),
