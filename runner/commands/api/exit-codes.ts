@@ -11,7 +11,6 @@ const BY_CODE: Partial<Record<ErrorCode, number>> = {
   NOT_FOUND: EXIT_CODES.notFound,
   CONFLICT: EXIT_CODES.conflict,
   RATE_LIMITED: EXIT_CODES.unavailable,
-  BUDGET_EXCEEDED: EXIT_CODES.unavailable,
   UNAVAILABLE: EXIT_CODES.unavailable,
   UPSTREAM_TIMEOUT: EXIT_CODES.unavailable,
 };

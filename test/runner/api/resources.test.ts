@@ -40,7 +40,7 @@ describe("errors", () => {
 
   it.each([
     [401, "UNAUTHENTICATED", 3],
-    [402, "BUDGET_EXCEEDED", 7],
+    [402, "BUDGET_EXCEEDED", 1],
     [403, "FORBIDDEN", 3],
     [404, "NOT_FOUND", 4],
     [409, "CONFLICT", 5],
