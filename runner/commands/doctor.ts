@@ -3,6 +3,7 @@ import { openEngine } from "../engine.ts";
 import { DockerEngine } from "../executors/docker-engine.ts";
 import type { Finding } from "../probe/findings.ts";
 import { probeMachine } from "../probe/prober.ts";
+import { stdout } from "./stdout.ts";
 
 /** Adds `everdict runner doctor`: what this machine can do, and why something is missing. */
 export function addDoctorCommand(runner: Command): void {
@@ -12,7 +13,7 @@ export function addDoctorCommand(runner: Command): void {
     .option("--json", "print JSON")
     .action(async (flags: { json?: boolean }) => {
       const findings = await examine(process.env, process.platform);
-      process.stdout.write(flags.json ? `${JSON.stringify({ findings }, null, 2)}\n` : table(findings));
+      stdout().write(flags.json ? `${JSON.stringify({ findings }, null, 2)}\n` : table(findings));
     });
 }
 

@@ -6,6 +6,7 @@ import { type Command, Option } from "commander";
 import { givenPair, type PairedAs, readToken } from "../pairing.ts";
 import { EXIT, FatalError } from "../session.ts";
 import { defaultStateDir, StateFolder } from "../state-folder.ts";
+import { stdout } from "./stdout.ts";
 
 export interface InstallFlags {
   pair?: string;
@@ -74,7 +75,7 @@ export function install(flags: InstallFlags, kind: ServiceKind): number {
       user: flags.user ? null : userInfo().username,
       kind,
     });
-    if (flags.dryRun) process.stdout.write(unit);
+    if (flags.dryRun) stdout().write(unit);
     else write(flags, apiUrl, stateDir, unit, kind);
     return EXIT.ok;
   } catch (error) {
@@ -101,7 +102,7 @@ function write(flags: InstallFlags, apiUrl: string, stateDir: string, unit: stri
     if (done.status !== 0)
       throw new FatalError(`systemctl ${args.join(" ")} failed; the unit is in ${dir}`, EXIT.failed);
   }
-  process.stdout.write(`${name}.service is running; its log: journalctl -u ${name}\n`);
+  stdout().write(`${name}.service is running; its log: journalctl -u ${name}\n`);
 }
 
 /** A word of a systemd command line. */

@@ -13,6 +13,7 @@ import { FatalError } from "../session.ts";
 import type { StateFolder } from "../state-folder.ts";
 import { type AllowFlags, allowedBy, allowOptions, type RelayFlags, relayState } from "./relay.ts";
 import { chooseApiUrl } from "./runner.ts";
+import { stdout } from "./stdout.ts";
 
 /** One thing that was looked at. */
 export interface RelayFinding {
@@ -35,7 +36,7 @@ export function addRelayDoctorCommand(relay: Command): void {
   allowOptions(command).action(async (_flags: unknown, self: Command) => {
     const flags = self.optsWithGlobals<RelayFlags & { json?: boolean }>();
     const findings = await examineRelay(flags);
-    process.stdout.write(flags.json ? `${JSON.stringify({ findings }, null, 2)}\n` : table(findings));
+    stdout().write(flags.json ? `${JSON.stringify({ findings }, null, 2)}\n` : table(findings));
     process.exitCode = findings.every(({ ok }) => ok) ? 0 : 1;
   });
 }

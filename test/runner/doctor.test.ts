@@ -1,9 +1,13 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { CAPABILITIES } from "../../contracts/capability-names.ts";
 import { examine, table } from "../../runner/commands/doctor.ts";
 import { systemdUnit } from "../../runner/commands/install.ts";
 import { hostEnvironment } from "../../runner/executors/environment.ts";
 import { probeComputerUse, probeDocker, probeLogin } from "../../runner/probe/findings.ts";
+import { ensureBuilt } from "../../scripts/build.ts";
+import { childEnvironment, ROOT } from "../../scripts/environment.ts";
 
 test("every capability that a runner can have is looked for, and a missing one has a reason", async () => {
   const findings = await examine({ ...process.env, DOCKER_HOST: "unix:///nonexistent.sock" }, "linux");
@@ -34,4 +38,18 @@ test("the service unit holds no token and quotes what systemd would expand", () 
 test("a job's environment is a list of what may pass", () => {
   const clean = hostEnvironment({ PATH: "/bin", LC_ALL: "C", EVERDICT_PAIR: "rnr_x", AWS_SECRET: "y", HOME: "/h" });
   expect(clean).toEqual({ PATH: "/bin", LC_ALL: "C", HOME: "/h" });
+});
+
+test("whoever reads only the beginning of an answer is no error", async () => {
+  await ensureBuilt();
+  const cli = join(ROOT, "dist/everdict.mjs");
+  const { stdout, stderr } = spawnSync(
+    "bash",
+    ["-c", `node ${cli} runner doctor --json | true; echo \${PIPESTATUS[0]}`],
+    {
+      env: childEnvironment(),
+      encoding: "utf8",
+    },
+  );
+  expect([stdout.trim(), stderr]).toEqual(["0", ""]);
 });

@@ -3,6 +3,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { FetchLike } from "../../../contracts/client.ts";
+import { stdout } from "../stdout.ts";
 import { type CliContext, type Output, proxyFetch } from "./context.ts";
 
 const outputOf = (stream: () => NodeJS.WriteStream, fd: 1 | 2): Output => ({
@@ -12,20 +13,6 @@ const outputOf = (stream: () => NodeJS.WriteStream, fd: 1 | 2): Output => ({
     return stream().columns ?? 120;
   },
 });
-
-let watched = false;
-
-/** Standard output of a command: `everdict … | head` closes it early, which is no error. */
-function stdout(): NodeJS.WriteStream {
-  if (!watched) {
-    watched = true;
-    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit(0);
-      throw error;
-    });
-  }
-  return process.stdout;
-}
 
 /**
  * The world of this process. Nothing is opened before it is used: the mere mention of process.stdin makes a pipe
