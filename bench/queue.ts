@@ -1,6 +1,7 @@
 import { ensureBuilt } from "../scripts/build.ts";
 import { bullmq } from "./bullmq.ts";
 import { everdict } from "./everdict.ts";
+import { type Floor, floor } from "./floor.ts";
 import { graphile } from "./graphile.ts";
 import { BATCH, type Figures, JOBS, SAMPLES, WORKERS } from "./measure.ts";
 
@@ -38,7 +39,21 @@ function print(all: readonly Figures[]): void {
   }
 }
 
+/** What part of a figure is the runtime's own: no queue on it does better. */
+function printFloor(own: Figures, { batched, wake }: Floor): void {
+  console.log("the runtime alone  (the same bodies and calls; nothing is checked, and batched stores nothing)");
+  console.log(
+    `  batched  ${rounded(batched)} jobs/s   everdict reaches ${((100 * own.batched) / batched).toFixed(0)} %`,
+  );
+  const mine = own.wake.get(1);
+  const share = mine
+    ? `   everdict takes ${(mine.p50 / wake.p50).toFixed(2)} / ${(mine.p99 / wake.p99).toFixed(2)} of it`
+    : "";
+  console.log(`  wake with   1 idle   p50 ${wake.p50.toFixed(1)} ms, p99 ${wake.p99.toFixed(1)} ms${share}`);
+}
+
 await ensureBuilt();
 const { figures, job } = await everdict(IDLE);
 print([figures, await graphile(IDLE, job), await bullmq(IDLE, job)]);
+printFloor(figures, await floor(job));
 process.exit(0);
