@@ -2,12 +2,10 @@ import type { CancelAnswer, EnqueueAnswer, Envelope, RunnerRecord, TenantLimits 
 import { neverFits, osMatches } from "./capacity.ts";
 import { cancelRun, failRun, jobKey, loneClock, remember } from "./endings.ts";
 import type { Effect, Event, NewEntry } from "./events.ts";
+import { freshEntry } from "./fresh-entry.ts";
 import { MAX_ENTRIES, MAX_JOB_BYTES, MAX_TENANT_JOB_BYTES } from "./limits.ts";
 import { allBuckets, demandOf, insertWaiting, removeWaiting, tenantOf } from "./queue.ts";
 import { type Entry, isWaiting, type Runner, type State, type Tenant, touch } from "./state.ts";
-
-const NO_ANSWERS: Entry["answered"] = [];
-const NO_HISTORY: Entry["history"] = [];
 
 /** Accepts entries, idempotent by run id; full queues are refused with a time to come back. */
 export function enqueue(state: State, event: Extract<Event, { type: "enqueue" }>, now: number, out: Effect[]): void {
@@ -28,26 +26,7 @@ function enqueueOne(state: State, item: NewEntry, now: number, out: Effect[]): E
   const full = fullness(state, tenant, state.jobs.has(key) ? 0 : item.jobBytes);
   if (full) return { runId, ok: false, code: "QUEUE_FULL", detail: full, retryAfterSec: 30 };
   const demand = demandOf(state, item);
-  const entry: Entry = {
-    runId,
-    seq: ++state.seq,
-    order: state.seq,
-    demand,
-    jobHash: item.jobHash,
-    enqueuedAt: now,
-    promoted: false,
-    epoch: 0,
-    attempt: null,
-    hold: null,
-    backoff: null,
-    history: NO_HISTORY,
-    retriesUsed: 0,
-    undelivered: 0,
-    lostLeases: 0,
-    releases: 0,
-    answered: NO_ANSWERS,
-    loneBase: 0,
-  };
+  const entry = freshEntry({ runId, seq: ++state.seq, demand, jobHash: item.jobHash, enqueuedAt: now });
   entry.loneBase = loneClock(entry, now);
   admitToQueue(state, entry, tenant, item.jobBytes);
   insertWaiting(state, entry);

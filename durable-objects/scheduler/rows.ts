@@ -1,3 +1,4 @@
+import { freshEntry } from "./fresh-entry.ts";
 import { admitToQueue } from "./intake.ts";
 import { insertWaiting, tenantOf } from "./queue.ts";
 import {
@@ -160,32 +161,11 @@ function loadDemands(state: State, rows: Iterable<string>): Map<number, Demand> 
   return demands;
 }
 
-const NO_HISTORY: Entry["history"] = [];
-const NO_ANSWERS: Entry["answered"] = [];
-
 function loadEntry(state: State, row: EntryRow, demands: Map<number, Demand>, bytes: Map<string, number>): void {
   const demand = demands.get(row.demand);
   if (!demand) throw new Error(`entry ${row.runId} names demand ${row.demand}, which is not stored`);
-  const entry: Entry = {
-    runId: row.runId,
-    seq: row.seq,
-    order: row.seq,
-    demand,
-    jobHash: row.jobHash,
-    enqueuedAt: row.enqueuedAt,
-    promoted: false,
-    epoch: 0,
-    attempt: null,
-    hold: null,
-    backoff: null,
-    history: NO_HISTORY,
-    retriesUsed: 0,
-    undelivered: 0,
-    lostLeases: 0,
-    releases: 0,
-    answered: NO_ANSWERS,
-    loneBase: 0,
-  };
+  const { runId, seq, jobHash, enqueuedAt } = row;
+  const entry = freshEntry({ runId, seq, demand, jobHash, enqueuedAt });
   if (row.state !== null) Object.assign(entry, JSON.parse(row.state));
   const tenant = tenantOf(state, demand.workspace);
   admitToQueue(state, entry, tenant, bytes.get(`${demand.workspace}/${entry.jobHash}`) ?? 0);

@@ -1,6 +1,6 @@
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { beforeAll, expect, test } from "vitest";
-import { type Api, apiWith, CASE, dev, workspace } from "./support.ts";
+import { type Api, apiWith, CASE, dev, POLL, workspace } from "./support.ts";
 
 const ISSUER = "https://issuer.example";
 const AUDIENCE = "everdict";
@@ -129,27 +129,15 @@ test("the only admin cannot be removed or demoted", async () => {
 test("API keys, runner tokens and log tokens are each good for one thing", async () => {
   const { api: own, token: key, id } = await workspace();
   const runner = (await own.call("POST", "/workspace/runners", { label: "box" })).body.token;
-  const lease = {
-    protocol: 1,
-    instanceId: "i",
-    machineId: "m",
-    waitMs: 0,
-    slots: { total: 1, free: 1 },
-    labels: [],
-    capabilities: [],
-    os: "linux",
-    arch: "x64",
-    version: "0",
-  };
   const anyone = apiWith({ EVERDICT_ENV: "dev" });
   expect((await anyone.call("GET", "/me", undefined, as(runner))).status).toBe(401);
-  expect((await anyone.call("POST", "/runner/lease", lease, as(key))).status).toBe(401);
-  expect((await anyone.call("POST", "/runner/lease", lease)).status).toBe(401);
-  expect((await anyone.call("POST", "/runner/lease", lease, as(runner))).status).toBe(204);
-  expect((await anyone.call("POST", "/runner/lease", lease, as(runner.replace(`w-${id}`, "w-default")))).status).toBe(
+  expect((await anyone.call("POST", "/runner/lease", POLL, as(key))).status).toBe(401);
+  expect((await anyone.call("POST", "/runner/lease", POLL)).status).toBe(401);
+  expect((await anyone.call("POST", "/runner/lease", POLL, as(runner))).status).toBe(204);
+  expect((await anyone.call("POST", "/runner/lease", POLL, as(runner.replace(`w-${id}`, "w-default")))).status).toBe(
     401,
   );
-  expect(await anyone.call("POST", "/runner/lease", { ...lease, protocol: 0 }, as(runner))).toMatchObject({
+  expect(await anyone.call("POST", "/runner/lease", { ...POLL, protocol: 0 }, as(runner))).toMatchObject({
     status: 426,
     body: { code: "UPGRADE_REQUIRED", data: { minProtocol: 1 } },
   });
@@ -163,7 +151,7 @@ test("API keys, runner tokens and log tokens are each good for one thing", async
   ).toBe(401);
   const { id: runnerId } = (await own.call("GET", "/workspace/runners")).body.items[0];
   expect((await own.call("DELETE", `/workspace/runners/${runnerId}`)).status).toBe(204);
-  expect((await anyone.call("POST", "/runner/lease", lease, as(runner))).status).toBe(401);
+  expect((await anyone.call("POST", "/runner/lease", POLL, as(runner))).status).toBe(401);
 });
 
 test("a workspace key owns no machines and cannot aim at a person's", async () => {

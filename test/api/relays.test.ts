@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { expect, test } from "vitest";
 import { decodeFrame, encodeFrame, encodeJson, FRAME, RELAY_PROTOCOL } from "../../contracts/relay-protocol.ts";
 import type { Relay } from "../../durable-objects/relay/object.ts";
-import { apiWith, dev, env, keyFor, NOMAD, workspace } from "./support.ts";
+import { apiWith, dev, env, keyFor, NOMAD, POLL, workspace } from "./support.ts";
 
 const SERVER = "https://10.20.30.40:6443";
 const K8S = { kind: "k8s", id: "pool", version: "1.0.0", image: "busybox:1.36", namespace: "evals" };
@@ -104,19 +104,7 @@ test("each token is good for one thing: a relay's leases no job and reads no API
   const { api, token: key } = await workspace();
   const relay = (await api.call("POST", "/workspace/relays", { label: "office" })).body.token;
   const runner = (await api.call("POST", "/workspace/runners", { label: "box" })).body.token;
-  const poll = {
-    protocol: 1,
-    instanceId: "i",
-    machineId: "m",
-    waitMs: 0,
-    slots: { total: 1, free: 1 },
-    labels: [],
-    capabilities: [],
-    os: "linux",
-    arch: "x64",
-    version: "0.1.0",
-  };
-  const lease = (token: string) => anyone.call("POST", "/runner/lease", poll, { authorization: `Bearer ${token}` });
+  const lease = (token: string) => anyone.call("POST", "/runner/lease", POLL, { authorization: `Bearer ${token}` });
   expect((await lease(runner)).status).toBe(204);
   expect(await lease(relay)).toMatchObject({ status: 401, body: { detail: expect.stringContaining("rnr_") } });
   const read = await anyone.call("GET", "/runtimes", undefined, { authorization: `Bearer ${relay}` });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CASE, DATASET, dev, ECHO, NOMAD, workspace } from "./support.ts";
+import { CASE, DATASET, dev, ECHO, NOMAD, POLL, workspace } from "./support.ts";
 
 async function prepared() {
   const space = await workspace();
@@ -62,8 +62,7 @@ test("the history counts the memory that running cases declared, of runs and of 
   await api.call("POST", "/scorecards", { dataset: { id: "big" }, harness: { id: "echo" }, runtime: "self:ws" });
   await expect.poll(async () => (await api.call("GET", "/queue")).body.entries.length).toBe(3);
   const bearer = { authorization: `Bearer ${token}` };
-  const lease = { protocol: 1, instanceId: "i", machineId: "m", waitMs: 0, slots: { total: 3, free: 3 }, labels: [] };
-  const asked = { ...lease, capabilities: ["git", "docker"], os: "linux", arch: "x64", version: "0" };
+  const asked = { ...POLL, slots: { total: 3, free: 3 } };
   const leased = (await api.call("POST", "/runner/lease", asked, bearer)).body.attempts;
   const attempts = leased.map((attempt: { runId: string; epoch: number }) => ({
     runId: attempt.runId,

@@ -1,19 +1,7 @@
 import { expect, test } from "vitest";
 import { rotationKeys } from "./rotation.ts";
-import { apiWith, CASE, ECHO, env, keyFor, NOMAD, workspace } from "./support.ts";
+import { apiWith, CASE, ECHO, env, keyFor, NOMAD, POLL, workspace } from "./support.ts";
 
-const lease = {
-  protocol: 1,
-  instanceId: "i",
-  machineId: "m",
-  waitMs: 0,
-  slots: { total: 1, free: 1 },
-  labels: [],
-  capabilities: ["git", "docker"],
-  os: "linux",
-  arch: "x64",
-  version: "0",
-};
 const RUN = {
   harness: { spec: { kind: "command", command: "true", env: { KEY: { secretRef: "API_KEY" } } } },
   case: CASE,
@@ -30,7 +18,7 @@ async function withRunner(role: "admin" = "admin") {
       await made.api.call(
         "POST",
         "/runner/lease",
-        { ...lease, instanceId: `i${polls++}` },
+        { ...POLL, instanceId: `i${polls++}` },
         { authorization: `Bearer ${token}` },
       )
     ).body;
@@ -161,7 +149,7 @@ test("a Worker secret wins over the vault, and is usable by nothing until its us
   );
   expect((await declared.call("POST", "/runs", RUN)).status).toBe(202);
   const runner = (await declared.call("POST", "/workspace/runners", { label: "box" })).body.token;
-  const leased = await declared.call("POST", "/runner/lease", lease, { authorization: `Bearer ${runner}` });
+  const leased = await declared.call("POST", "/runner/lease", POLL, { authorization: `Bearer ${runner}` });
   expect(leased.body.attempts[0].secrets).toEqual({ KEY: "from-the-worker" });
 });
 

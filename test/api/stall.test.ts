@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { OUTCOME } from "../support/protocol-runner.ts";
-import { type Api, apiWith, CASE, env, workspace } from "./support.ts";
+import { type Api, apiWith, CASE, env, POLL, workspace } from "./support.ts";
 
 /** D1 as it is when it stalls: every call hangs. */
 function stalledDatabase(): D1Database {
@@ -15,18 +15,7 @@ function stalledDatabase(): D1Database {
   } as unknown as D1Database;
 }
 
-const lease = {
-  protocol: 1,
-  instanceId: "i",
-  machineId: "m",
-  waitMs: 0,
-  slots: { total: 4, free: 4 },
-  labels: [],
-  capabilities: [],
-  os: "linux",
-  arch: "x64",
-  version: "0",
-};
+const lease = { ...POLL, slots: { total: 4, free: 4 } };
 type Leased = { runId: string; epoch: number; secrets: Record<string, string> };
 
 test("while D1 stalls, leases are kept, work without secrets goes on, and work with secrets waits and says so", {

@@ -121,6 +121,20 @@ export const ECHO = {
   command: "printf '%s' {{task}}",
   env: { MODE: "fast" },
 };
+/** A poll of a runner's process with one slot, as it goes over the wire. */
+export const POLL = {
+  protocol: 1,
+  instanceId: "i",
+  machineId: "m",
+  waitMs: 0,
+  slots: { total: 1, free: 1 },
+  labels: [],
+  capabilities: ["git", "docker"],
+  os: "linux",
+  arch: "x64",
+  version: "0",
+};
+
 export const CASE = {
   id: "c1",
   task: "say hi",

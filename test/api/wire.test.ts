@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CASE, DATASET, ECHO, NOMAD, workspace } from "./support.ts";
+import { CASE, DATASET, ECHO, NOMAD, POLL, workspace } from "./support.ts";
 
 test("a runtime is registered, read, listed and refused when another content has its version", async () => {
   const { api, id } = await workspace();
@@ -143,12 +143,8 @@ test("a revoked runner's output is taken no more, not even with the log token it
   const { api } = await workspace();
   await api.call("POST", "/harnesses", ECHO);
   const pair = async () => (await api.call("POST", "/workspace/runners", { label: "box" })).body;
-  const lease = async (token: string) => {
-    const slots = { total: 1, free: 1 };
-    const asked = { protocol: 1, instanceId: "i", machineId: "m", waitMs: 0, slots, labels: [], os: "linux" };
-    const body = { ...asked, capabilities: ["git", "docker"], arch: "x64", version: "0" };
-    return (await api.call("POST", "/runner/lease", body, { authorization: `Bearer ${token}` })).body.attempts[0];
-  };
+  const lease = async (token: string) =>
+    (await api.call("POST", "/runner/lease", POLL, { authorization: `Bearer ${token}` })).body.attempts[0];
   const runner = await pair();
   const { id } = (await api.call("POST", "/runs", { harness: { id: "echo" }, case: CASE, runtime: "self:ws" })).body;
   const write = (attempt: { runId: string; epoch: number; logToken: string }, offset: number) =>
